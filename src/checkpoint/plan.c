@@ -8,15 +8,6 @@
  * block that existed before the wait may have been freed and revived during the wait, with its
  * number: after another restore that revives, stamps count for kept blocks, too.
  *
- * Copies of another restore go into blocks that keep their numbers, and may come after the wait: an
- * event puts the stream behind them. Another event puts the stream behind the last take's copies
- * out of the pool, which read bytes that the restore is about to write.
- *
- * Guarded graphs of other pools refer to blocks of this pool, and this pool's order of replays does
- * not hold for them. The plan lists the pools whose replays use memory that the restore changes,
- * and the restore takes a turn among these replays. Replays that may still use a block of a guard
- * that ended are behind a stamp.
- *
  * A saved block knows the record that it had. Mostly this is still its record, or stands for its
  * bytes, which are free now. Then the plan reads neither an index nor the neighbouring blocks.
  *
@@ -33,8 +24,9 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "checkpoint/state.h"
+#include "checkpoint/turns.h"
 #include "claims/watch.h"
-#include "graphs/replay.h"
+#include "graphs/replay_visits.h"
 #include "pools/arenas.h"
 #include "pools/device.h"
 
@@ -88,60 +80,6 @@ static bool make_home(struct tn_plan *plan, const struct tn_saved_block *saved)
 static bool replays_may_run(const struct tn_plan *plan)
 {
     return !tn_replays_precede(plan->pool, plan->order.stream_id);
-}
-
-/* Whether the stream may wait for events: an event wait of the legacy stream breaks the captures of
- * blocking streams. */
-static bool can_wait(const struct tn_plan *plan)
-{
-    return !(tn_stream_is_legacy(plan->stream) &&
-             tn_stream_is_closed(&plan->pool->device->gpu, plan->stream));
-}
-
-/* Whether an event can stand for the last work on a checkpoint's contents. The event goes with the
- * contents; NULL: they have gone. */
-static bool can_follow(const struct tn_plan *plan, const tarn_checkpoint *checkpoint)
-{
-    return checkpoint != NULL && checkpoint->used != NULL && can_wait(plan);
-}
-
-/* Whether copies of this order, enqueued before this epoch, may still run, unordered with the
- * stream. */
-static bool may_run(const struct tn_plan *plan, struct tn_order order, uint64_t stamp)
-{
-    TN_ASSERT(tn_pool_is_locked(plan->pool));
-    return !tn_order_equal(order, plan->order) &&
-           !tn_gpu_is_proven(&plan->pool->device->gpu, stamp);
-}
-
-/* Puts the stream behind the checkpoint's copies: contents.c does this for the plan's own
- * checkpoint when it copies. Where no event stands for the copies, the restore waits for the
- * device. */
-static void follow(struct tn_plan *plan, const tarn_checkpoint *checkpoint, bool *follows)
-{
-    if (can_follow(plan, checkpoint))
-        *follows = checkpoint != plan->checkpoint;
-    else
-        plan->needs_wait = true;
-}
-
-/* Follows the copies of the last restore. */
-static void follow_copies(struct tn_plan *plan)
-{
-    const struct tn_copies *copies = &plan->pool->copies;
-
-    if (may_run(plan, copies->restored_order, copies->restored_stamp))
-        follow(plan, copies->restored, &plan->follows);
-}
-
-/* Follows the copies out of the pool's bytes that a take has enqueued. Otherwise these would save
- * restored bytes in place of the bytes at the take. */
-static void follow_saves(struct tn_plan *plan)
-{
-    const struct tn_copies *copies = &plan->pool->copies;
-
-    if (may_run(plan, copies->saved_order, copies->saved_stamp))
-        follow(plan, copies->saver, &plan->follows_save);
 }
 
 /* Whether the last use of the chunk's free memory may still run, unordered with the stream. */
@@ -209,42 +147,6 @@ static bool graphs_may_use(const struct tn_plan *plan, const struct tn_block *bl
     return !tn_gpu_is_proven(&plan->pool->device->gpu, tn_block_cold(block)->kept_stamp);
 }
 
-static bool has_visit(const struct tn_plan *plan, const tarn_pool *pool)
-{
-    size_t i = 0;
-
-    while (i < plan->visit_count && plan->visits[i] != pool)
-        i++;
-    return i < plan->visit_count;
-}
-
-static bool add_visit(struct tn_plan *plan, tarn_pool *pool)
-{
-    TN_ASSERT(plan->visit_count <= plan->visit_capacity);
-    if (has_visit(plan, pool))
-        return true;
-    if (!tn_host_grow((void **)&plan->visits, &plan->visit_capacity, plan->visit_count + 1,
-                      sizeof(tarn_pool *)))
-        return false;
-    plan->visits[plan->visit_count] = pool; /* C7 */
-    plan->visit_count += 1;
-    return true;
-}
-
-/* Adds the pools whose graphs watch the block: the restore changes its bytes or, with `keepers`
- * false, frees the block. False: no memory. */
-static bool visit_watchers(struct tn_plan *plan, const struct tn_block *block, bool keepers)
-{
-    bool added = true;
-
-    for (const struct tn_watched *watched = tn_block_watches(block); watched != NULL && added;
-         watched = watched->next) {
-        if (keepers || !watched->watch->keeps)
-            added = add_visit(plan, watched->watch->replayer);
-    }
-    return added;
-}
-
 /* Plans the freed blocks that concern anybody else. Blocks that their watches keep stay as they
  * are. */
 static tarn_status plan_freed(struct tn_plan *plan)
@@ -255,7 +157,7 @@ static tarn_status plan_freed(struct tn_plan *plan)
          block = tn_live_next(block)) {
         if (block->state != TN_BLOCK_LIVE || block->walk_id == plan->walk_id)
             continue;
-        if (!visit_watchers(plan, block, false))
+        if (!tn_plan_visit_watchers(plan, block, false))
             return no_memory();
         tn_settle_plan_live(&plan->settlement, block);
     }
@@ -277,7 +179,7 @@ static void begin_settlement(struct tn_plan *plan)
         .pool = plan->pool,
         .stream = plan->stream,
         .order = plan->order,
-        .by_events = can_wait(plan),
+        .by_events = tn_plan_can_wait(plan),
         .all = true,
         .idle_sequence = plan->idle_sequence,
         .walk_id = tn_next_walk_id(plan->pool),
@@ -315,7 +217,7 @@ static tarn_status plan_block(struct tn_plan *plan, const struct tn_saved_block 
                               const struct tn_block *block)
 {
     if (plan->watched && (block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_PENDING) &&
-        !visit_watchers(plan, block, true))
+        !tn_plan_visit_watchers(plan, block, true))
         return no_memory();
     switch (block->state) {
     case TN_BLOCK_DISCARDED:
@@ -599,7 +501,7 @@ static tarn_status plan_blocks(struct tn_plan *plan)
         kept_count += 1;
         if (writes)
             plan->needs_wait = plan->needs_wait || kept_may_be_in_use(plan, block);
-        if (writes && plan->watched && !visit_watchers(plan, block, true))
+        if (writes && plan->watched && !tn_plan_visit_watchers(plan, block, true))
             status = no_memory();
     }
     if (plan->hole_count > 0)
@@ -613,8 +515,7 @@ static tarn_status plan_blocks(struct tn_plan *plan)
         plan->needs_wait =
             plan->needs_wait ||
             !tn_gpu_is_proven(&plan->pool->device->gpu, plan->pool->watches.unwatched_stamp);
-        follow_copies(plan);
-        follow_saves(plan);
+        tn_plan_follow_copies(plan);
     }
     return status;
 }
@@ -652,49 +553,4 @@ void tn_plan_fini(struct tn_plan *plan)
     tn_host_free(plan->spans);
     tn_host_free(plan->holes);
     tn_host_free((void *)plan->visits);
-}
-
-static struct tn_visit visit_of(const struct tn_plan *plan)
-{
-    return (struct tn_visit){
-        .visitor = plan,
-        .stream = plan->stream,
-        .stream_id = plan->order.stream_id,
-        .by_events = can_wait(plan),
-    };
-}
-
-static void leave_visits(const struct tn_plan *plan, size_t count, bool worked)
-{
-    const struct tn_visit visit = visit_of(plan);
-
-    for (size_t i = 0; i < count; i++)
-        tn_replays_leave_visit(plan->visits[i], &visit, worked);
-}
-
-tarn_status tn_plan_visit(struct tn_plan *plan)
-{
-    const struct tn_visit visit = visit_of(plan);
-    tarn_status status = TARN_OK;
-    size_t count = 0;
-
-    TN_ASSERT(tn_pool_is_locked(plan->pool));
-    while (count < plan->visit_count && status == TARN_OK && !plan->needs_wait) {
-        status = tn_replays_visit(plan->visits[count], &visit, &plan->needs_wait);
-        plan->meets_launch = plan->needs_wait && tn_replays_are_launching(plan->visits[count]);
-        count += status == TARN_OK && !plan->needs_wait;
-    }
-    if (count < plan->visit_count)
-        leave_visits(plan, count, false);
-    plan->awaits = plan->awaits || (plan->needs_wait && plan->idle_sequence != 0);
-    for (size_t i = 0; plan->needs_wait && plan->awaits && i < plan->visit_count; i++)
-        tn_replays_await_visit(
-            plan->visits[i]); /* all at once: each would need a wait of its own */
-    return status;
-}
-
-void tn_plan_leave_visits(const struct tn_plan *plan, bool worked)
-{
-    TN_ASSERT(tn_pool_is_locked(plan->pool));
-    leave_visits(plan, plan->visit_count, worked);
 }

@@ -18,7 +18,7 @@
 #include "checkpoint/uses.h"
 #include "driver/idle.h"
 #include "graphs/admit.h"
-#include "graphs/replay.h"
+#include "graphs/replay_visits.h"
 #include "pools/arenas.h"
 #include "pools/handover.h"
 

@@ -45,13 +45,6 @@
  * included: launches come in the noted order. A launch waits on the host when the driver's queue is
  * full. The lock is therefore apart from the pool's lock.
  *
- * A restore writes blocks that graphs of other pools refer to under a guard. The restore takes a
- * turn in the replay order of each of these pools, as if it were a replay (tn_replays_visit). A
- * pool's only graph is ordered for the restore's sake, until the next replay has come behind the
- * restore. A restore keeps several pools from replaying at a time, and has the lock of none of them
- * meanwhile: it takes no lock out of turn. Whoever launches, or merges two orders, waits until a
- * record has no visitor. A visitor waits for nobody: it goes and comes again.
- *
  * Trade-offs: a pool that changes streams once pays for an event at each replay from then on. Two
  * graphs are ordered even where they share no memory. */
 #include "graphs/replay.h"
@@ -67,6 +60,7 @@
 #include "driver/exec.h"
 #include "driver/idle.h"
 #include "graphs/broken.h"
+#include "graphs/replay_visits.h"
 #include "pools/janitor.h"
 #include "pools/pool.h"
 
@@ -186,43 +180,15 @@ static struct tn_replays *lock_unvisited(tarn_pool *pool)
     return replays;
 }
 
-/* Forgets the last replay: the graphs of its time are gone. */
-static TN_APART void enter_series(tarn_pool *pool, struct tn_replays *replays, uint64_t series)
-{
-    TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
-    TN_ASSERT(replays->seen_series != series && replays->next_id == 0);
-    replays->seen_series = series;
-    atomic_store(&replays->stream_id, 0);
-    atomic_store(&pool->replay_stream_id, 0);
-    atomic_store(&replays->stamp, 0);
-    replays->recorded = false;
-}
-
-enum turn_place { TURN_KEPT, TURN_BY_EVENT, TURN_UNKNOWN, TURN_REFUSED };
-
-/* How work on the stream gets behind the last replay of the record, which is locked. stream_id 0: a
- * restore or take that names no stream. */
-static inline enum turn_place find_turn(const struct tn_gpu *gpu, const struct tn_replays *replays,
-                                        uint64_t stream_id)
-{
-    TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
-    if (TN_UNLIKELY(!tn_gpu_is_proven(gpu, atomic_load(&replays->alone_stamp))))
-        return TURN_UNKNOWN;
-    if (TN_LIKELY(atomic_load(&replays->stream_id) == stream_id) ||
-        tn_gpu_is_proven(gpu, atomic_load(&replays->stamp)))
-        return TURN_KEPT;
-    return replays->recorded ? TURN_BY_EVENT : TURN_UNKNOWN;
-}
-
 /* The same for a replay of the pool. */
-static inline enum turn_place find_pool_turn(const tarn_pool *pool,
-                                             const struct tn_replays *replays, uint64_t stream_id)
+static inline enum tn_turn find_pool_turn(const tarn_pool *pool, const struct tn_replays *replays,
+                                          uint64_t stream_id)
 {
     uint64_t own = atomic_load(&pool->replay_stream_id);
 
     if (TN_UNLIKELY(own != stream_id) && own != 0 && pool->replay_order == TARN_REPLAY_REFUSED)
-        return TURN_REFUSED;
-    return find_turn(&pool->device->gpu, replays, stream_id);
+        return TN_TURN_REFUSED;
+    return tn_replays_find_turn(&pool->device->gpu, replays, stream_id);
 }
 
 static tarn_status refuse(const tarn_pool *pool, uint64_t stream_id)
@@ -245,11 +211,11 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
 {
     struct tn_replays *replays = *held;
     struct tn_gpu *gpu = &pool->device->gpu;
-    enum turn_place turn = find_pool_turn(pool, replays, stream_id);
+    enum tn_turn turn = find_pool_turn(pool, replays, stream_id);
     tarn_status status = TARN_OK;
 
     TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
-    while (turn == TURN_UNKNOWN && status == TARN_OK) {
+    while (turn == TN_TURN_UNKNOWN && status == TARN_OK) {
         uint64_t last = atomic_load(&replays->stream_id);
 
         replays->crosses = replays->crosses || (last != 0 && last != stream_id);
@@ -263,10 +229,10 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
     }
     TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
     *held = replays;
-    *refused = status == TARN_OK && turn == TURN_REFUSED;
+    *refused = status == TARN_OK && turn == TN_TURN_REFUSED;
     if (*refused)
         status = refuse(pool, stream_id);
-    if (status == TARN_OK && turn == TURN_BY_EVENT)
+    if (status == TARN_OK && turn == TN_TURN_BY_EVENT)
         status = tn_stream_wait(gpu, stream, replays->event);
     return status;
 }
@@ -353,8 +319,8 @@ static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, 
         tn_replays_await_alone(replays);
     series = atomic_load(&replays->series);
     if (replays->seen_series != series)
-        enter_series(pool, replays, series);
-    if (find_pool_turn(pool, replays, stream_id) != TURN_KEPT)
+        tn_replays_enter_series(pool, replays, series);
+    if (find_pool_turn(pool, replays, stream_id) != TN_TURN_KEPT)
         status = take_turn(pool, stream, stream_id, &replays, refused);
     if (status == TARN_OK)
         status = tn_driver_exec_launch(gpu, graph->exec, stream);
@@ -371,123 +337,6 @@ static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, 
     if (lent)
         end_loan(graph);
     return status;
-}
-
-/* Orders replays, though the pool may have one graph. The record is locked. */
-static void borrow(struct tn_replays *replays)
-{
-    TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
-    if (atomic_load(&replays->ordered))
-        return;
-    replays->lent = true;
-    atomic_store(&replays->ordered, true);
-    tn_barrier_heavy(); /* its light side: begin_alone */
-}
-
-tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit, bool *unordered)
-{
-    struct tn_gpu *gpu = &pool->device->gpu;
-    struct tn_replays *replays = tn_replays_lock(&pool->replays);
-    uint64_t series = atomic_load(&replays->series);
-    enum turn_place turn;
-    tarn_status status = TARN_OK;
-
-    TN_ASSERT(visit->visitor != NULL);
-    *unordered = replays->visitor != NULL && replays->visitor != visit->visitor;
-    if (replays->visitor != NULL)
-        goto unlock; /* the pools have one record: it is visited once */
-    borrow(replays);
-    TN_ASSERT(atomic_load(&replays->ordered));
-    if (replays->seen_series != series)
-        enter_series(pool, replays, series);
-    turn = find_turn(gpu, replays, visit->stream_id);
-    *unordered = turn == TURN_UNKNOWN || (turn == TURN_BY_EVENT && !visit->by_events) ||
-                 atomic_load(&replays->launching_alone);
-    if (!*unordered && turn == TURN_BY_EVENT)
-        status = tn_stream_wait(gpu, visit->stream, replays->event);
-    if (!*unordered && status == TARN_OK) {
-        replays->visitor = visit->visitor;
-        replays->is_visited = true;
-        replays->visited_id = atomic_load(&replays->stream_id);
-        atomic_store(&replays->stream_id, 0);
-        tn_replays_forget_next(replays);
-    }
-unlock:
-    tn_replays_unlock(replays);
-    return status;
-}
-
-void tn_replays_await_visit(tarn_pool *pool)
-{
-    struct tn_replays *replays = tn_replays_lock(&pool->replays);
-
-    borrow(replays);
-    tn_replays_forget_next(replays);
-    replays->crosses = true;
-    replays->awaited = true;
-    tn_replays_unlock(replays);
-}
-
-bool tn_replays_are_launching(const tarn_pool *pool)
-{
-    return atomic_load(&atomic_load(&pool->replays)->launching_alone);
-}
-
-void tn_replays_end_awaited(tarn_device *device)
-{
-    tn_lock_acquire(&device->lock);
-    /* No visit: the record of replays has a lock of its own. */
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        struct tn_replays *replays = tn_replays_lock(&pool->replays);
-
-        replays->awaited = false;
-        tn_replays_unlock(replays);
-    }
-    tn_lock_release(&device->lock);
-}
-
-void tn_replays_leave_visit(tarn_pool *pool, const struct tn_visit *visit, bool worked)
-{
-    struct tn_gpu *gpu = &pool->device->gpu;
-    struct tn_replays *replays = tn_replays_lock(&pool->replays);
-
-    TN_ASSERT(visit->visitor != NULL);
-    if (replays->visitor != visit->visitor)
-        goto unlock; /* the record was left already, as another pool's */
-    replays->visitor = NULL;
-    replays->is_visited = false;
-    if (!worked) {
-        atomic_store(&replays->stream_id, replays->visited_id);
-        goto unlock;
-    }
-    atomic_store(&replays->stream_id, visit->stream_id);
-    atomic_store(&replays->stamp, tn_gpu_epoch(gpu));
-    replays->visited = true;
-    replays->recorded = tn_event_renew(gpu, &replays->event, visit->stream);
-unlock:
-    tn_replays_unlock(replays);
-}
-
-void tn_replays_follow(tarn_pool *pool, const struct tn_visit *visit)
-{
-    const struct tn_gpu *gpu = &pool->device->gpu;
-    struct tn_replays *replays;
-    bool unordered = true;
-    tarn_status status = tn_replays_visit(pool, visit, &unordered);
-
-    TN_ASSERT(tn_pool_is_locked(pool));
-    TN_ASSERT(visit->visitor != NULL);
-    if (status == TARN_OK && !unordered) {
-        tn_replays_leave_visit(pool, visit, true);
-        return;
-    }
-    replays = tn_replays_lock(&pool->replays);
-    borrow(replays);
-    tn_replays_forget_next(replays);
-    atomic_store(&replays->alone_stamp, tn_gpu_epoch(gpu)); /* the next one waits for the device */
-    atomic_store(&replays->stamp, tn_gpu_epoch(gpu));
-    replays->visited = true;
-    tn_replays_unlock(replays);
 }
 
 /* Launches on any stream, whichever graphs the pool has. */
@@ -671,13 +520,4 @@ tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream)
     return TN_LIKELY(result == TN_CUDA_SUCCESS)
                ? TARN_OK
                : not_launched(gpu, stream, result, tn_driver_exec_refuse);
-}
-
-bool tn_replays_precede(const tarn_pool *pool, uint64_t stream_id)
-{
-    const struct tn_replays *replays = atomic_load(&pool->replays);
-
-    return tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->alone_stamp)) &&
-           (atomic_load(&replays->stream_id) == stream_id ||
-            tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->stamp)));
 }

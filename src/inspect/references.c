@@ -1,28 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading takes two rounds. The first finds all nodes, child graphs included, and the memory that
- * the driver's allocation nodes give: this memory does not exist before the graph has run, and the
- * driver does not know it. The second reads the addresses that each node names.
+/* Reading takes two rounds. The first finds all nodes (inspect/collection.c). The second reads the
+ * addresses that each node names.
  *
  * A kernel has many words, and most are no addresses of Tarn's. The driver is asked only once for
  * each value, and never for values below 64 KiB or from 2^TN_ADDRESS_BITS on. */
 #include "inspect/references.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "base/word_set.h"
+#include "inspect/collection.h"
 #include "nodes/pointer.h"
 #include "vmm/address_table.h"
 
 enum {
     WORD_BYTES = 8,
     FEW = 4,
-    BATCH = 32, /* nodes */
     LINE_POINTERS = 8,
-    NODES_AHEAD = 8,
     BYTES_ALIKE = 4,
     TENSOR_MAP_BYTES = 128,
     TENSOR_MAP_ALIGNMENT = 64,
@@ -35,196 +31,9 @@ enum {
 #define ADDRESS_MIN ((uint64_t)1 << 16)
 #define ADDRESS_END ((uint64_t)1 << TN_ADDRESS_BITS)
 
-struct tn_collection {
-    struct tn_references *to;
-    struct tn_gpu *gpu;
-    struct tn_range *regions; /* in order and apart */
-    size_t region_count;
-    size_t region_capacity;
-    size_t given_capacity;
-    uint64_t lowest;          /* address of a region, or of an allocation node's memory */
-    struct tn_word_set asked; /* words that the driver was asked for; the lowest bit: memory */
-    tn_cu_context context;    /* of the last kernel, known to be the device's */
-    const struct tn_layout *layout; /* found last; NULL: none */
-    struct tn_node batch[BATCH];    /* nodes that are read and looked at together */
-};
-
-static tarn_status no_memory(void)
-{
-    return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for what a graph refers to");
-}
-
-/* -- Nodes ------------------------------------------------------------------------------------- */
-
-static tarn_status add_regions(struct tn_collection *collection, struct tn_regions *regions)
-{
-    do { /* by then another region may be there */
-        if (!tn_host_grow((void **)&collection->regions, &collection->region_capacity,
-                          tn_max(collection->region_count, 1), sizeof *collection->regions))
-            return no_memory();
-        collection->region_count =
-            tn_regions_list(regions, collection->regions, collection->region_capacity);
-    } while (collection->region_count > collection->region_capacity);
-    return TARN_OK;
-}
-
-static tarn_status note_allocation(struct tn_collection *collection, const tarn_audit_node *at)
-{
-    struct tn_references *to = collection->to;
-    struct tn_node node;
-    tarn_status status =
-        tn_node_read(collection->gpu, at->handle, (tn_cu_graphnode_type)at->type, &node);
-
-    if (status != TARN_OK)
-        return status;
-    if (!tn_host_grow((void **)&to->given, &collection->given_capacity, to->given_count + 1,
-                      sizeof *to->given))
-        return no_memory();
-    to->given[to->given_count] = (struct tn_range){node.alloc.address, node.alloc.bytes};
-    to->given_count += 1;
-    return TARN_OK;
-}
-
-static tarn_status add_nodes(struct tn_collection *collection, tn_cu_graph graph, uint32_t parent)
-{
-    struct tn_references *to = collection->to;
-    tn_cu_graphnode *handles = NULL;
-    size_t count = 0;
-    tarn_status status = tn_driver_graph_read_nodes(collection->gpu, graph, &handles, &count);
-
-    if (status == TARN_OK && !tn_host_grow((void **)&to->levels, &to->level_capacity,
-                                           to->level_count + 1, sizeof *to->levels))
-        status = no_memory();
-    if (status == TARN_OK && to->node_count + count >= TARN_NO_NODE)
-        status = tn_fail(TARN_ERR_LIMIT, "a graph of 2^32 nodes or more cannot be looked through");
-    if (status == TARN_OK && count > 0 &&
-        !tn_host_grow((void **)&to->nodes, &to->node_capacity, to->node_count + count,
-                      sizeof *to->nodes))
-        status = no_memory();
-    if (status == TARN_OK) {
-        to->levels[to->level_count] =
-            (struct tn_level){graph, (uint32_t)to->node_count, (uint32_t)count};
-        to->level_count += 1;
-    }
-    for (size_t i = 0; status == TARN_OK && i < count; i++) {
-        tarn_audit_node *node = &to->nodes[to->node_count];
-        tn_cu_graphnode_type type = TN_CU_NODE_EMPTY;
-
-        if (i + NODES_AHEAD < count) /* up to now, a handle is the address of the driver's node */
-            __builtin_prefetch(handles[i + NODES_AHEAD]);
-        *node = (tarn_audit_node){.handle = handles[i], .parent = parent, .ordinal = (uint32_t)i};
-        status = tn_node_type(collection->gpu, handles[i], &type);
-        node->type = (int)type;
-        if (type == TN_CU_NODE_CONDITIONAL)
-            node->inspection = TARN_INSPECTION_NO_BODIES;
-        if (status == TARN_OK && type == TN_CU_NODE_MEM_ALLOC)
-            status = note_allocation(collection, node);
-        to->node_count += 1;
-    }
-    tn_host_free(handles);
-    return status;
-}
-
-/* Adds the nodes of the child graphs among the nodes from `from` on, and of their child graphs. */
-static tarn_status add_children(struct tn_collection *collection, uint32_t from)
-{
-    struct tn_references *to = collection->to;
-    tarn_status status = TARN_OK;
-
-    for (uint32_t i = from; status == TARN_OK && i < to->node_count; i++) {
-        struct tn_node node;
-
-        if (to->nodes[i].type != TN_CU_NODE_GRAPH)
-            continue;
-        status = tn_node_read(collection->gpu, to->nodes[i].handle, TN_CU_NODE_GRAPH, &node);
-        if (status == TARN_OK)
-            status = add_nodes(collection, node.child, i);
-    }
-    return status;
-}
-
-/* The conditional node with this handle; TARN_NO_NODE: none. */
-static uint32_t find_conditional(const struct tn_references *references, tarn_driver_node handle)
-{
-    for (uint32_t i = 0; handle != NULL && i < references->node_count; i++) {
-        if (references->nodes[i].handle == handle)
-            return references->nodes[i].type == TN_CU_NODE_CONDITIONAL ? i : TARN_NO_NODE;
-    }
-    return TARN_NO_NODE;
-}
-
-/* G4 */
-static tarn_status find_nodes(struct tn_collection *collection, tn_cu_graph graph,
-                              const tarn_audit_body *bodies, size_t body_count)
-{
-    struct tn_references *to = collection->to;
-    tarn_status status = add_nodes(collection, graph, TARN_NO_NODE);
-
-    if (status == TARN_OK)
-        status = add_children(collection, 0);
-    for (size_t i = 0; status == TARN_OK && i < body_count; i++) {
-        uint32_t from = (uint32_t)to->node_count;
-        uint32_t parent = find_conditional(to, bodies[i].node);
-
-        if (parent == TARN_NO_NODE && bodies[i].node != NULL)
-            return tn_fail(TARN_ERR_INVALID_ARGUMENT,
-                           "body %zu names a node that is no conditional node of the graph", i);
-        if (parent != TARN_NO_NODE)
-            to->nodes[parent].inspection = TARN_INSPECTED;
-        status = add_nodes(collection, bodies[i].graph, parent);
-        if (status == TARN_OK)
-            status = add_children(collection, from);
-    }
-    return status;
-}
-
-static int compare_ranges(const void *a, const void *b)
-{
-    const struct tn_range *first = a;
-    const struct tn_range *second = b;
-
-    return (first->base > second->base) - (first->base < second->base);
-}
-
-/* Puts the ranges in order and unites overlapping ones: a graph uses its memory again. Returns
- * their number. */
-static size_t order_ranges(struct tn_range *ranges, size_t count)
-{
-    size_t kept = 0;
-
-    if (count == 0)
-        return 0;
-    qsort(ranges, count, sizeof *ranges, compare_ranges);
-    for (size_t i = 1; i < count; i++) {
-        uint64_t end = ranges[kept].base + ranges[kept].bytes;
-
-        if (ranges[i].base > end)
-            ranges[++kept] = ranges[i];
-        else
-            ranges[kept].bytes = tn_max(end, ranges[i].base + ranges[i].bytes) - ranges[kept].base;
-    }
-    return kept + 1;
-}
-
-static bool is_in_ranges(const struct tn_range *ranges, size_t count, uint64_t word)
-{
-    size_t from = 0;
-    size_t to = count;
-
-    while (from < to) { /* the last range that begins at the word or before it */
-        size_t middle = from + (to - from) / 2;
-
-        if (ranges[middle].base <= word)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from > 0 && word - ranges[from - 1].base < ranges[from - 1].bytes;
-}
-
 bool tn_references_give(const struct tn_references *references, uint64_t address)
 {
-    return is_in_ranges(references->given, references->given_count, address);
+    return tn_ranges_have(references->given, references->given_count, address);
 }
 
 /* -- Words that may be addresses --------------------------------------------------------------- */
@@ -237,7 +46,7 @@ static tarn_status ask(struct tn_collection *collection, uint64_t word, bool *is
     tarn_status status;
 
     if (!tn_word_set_reserve(&collection->asked))
-        return no_memory();
+        return tn_collection_no_memory();
     place = tn_word_set_place(&collection->asked, word);
     if (*place == 0) {
         status = tn_pointer_query(collection->gpu, word & ~(uint64_t)1, &memory);
@@ -259,7 +68,7 @@ static tarn_status ask_about(struct tn_collection *collection, uint64_t word, bo
 {
     *is_address = tn_address_table_find(word) != NULL ||
                   (word >= collection->lowest &&
-                   (is_in_ranges(collection->regions, collection->region_count, word) ||
+                   (tn_ranges_have(collection->regions, collection->region_count, word) ||
                     tn_references_give(collection->to, word)));
     return *is_address ? TARN_OK : ask(collection, word, is_address);
 }
@@ -288,7 +97,7 @@ bool tn_references_add(struct tn_references *references, const struct tn_referen
 
 static tarn_status add(const struct tn_collection *collection, const struct tn_reference *reference)
 {
-    return tn_references_add(collection->to, reference) ? TARN_OK : no_memory();
+    return tn_references_add(collection->to, reference) ? TARN_OK : tn_collection_no_memory();
 }
 
 /* The first word from `at` on that may be an address, or one of the last few words. Most are no
@@ -356,7 +165,7 @@ static inline tarn_status add_word(struct tn_collection *collection, struct para
         return status;
     added = add_one(collection->to);
     if (added == NULL)
-        return no_memory();
+        return tn_collection_no_memory();
     *added = (struct tn_reference){.address = word,
                                    .node = parameter.node,
                                    .index = parameter.index,
@@ -597,7 +406,7 @@ static tarn_status read_batch(struct tn_collection *collection)
 {
     struct tn_references *to = collection->to;
     const tarn_audit_node *nodes = &to->nodes[to->next];
-    uint32_t count = (uint32_t)tn_min(to->node_count - to->next, BATCH);
+    uint32_t count = (uint32_t)tn_min(to->node_count - to->next, TN_COLLECTION_BATCH);
     tarn_status status = TARN_OK;
 
     for (uint32_t i = 0; status == TARN_OK && i < count; i++) {
@@ -622,17 +431,17 @@ static tarn_status open_collection(struct tn_references *references, struct tn_r
     tarn_status status;
 
     if (collection == NULL)
-        return no_memory();
+        return tn_collection_no_memory();
     collection->to = references;
     collection->gpu = regions->gpu;
     references->collection = collection;
-    status = add_regions(collection, regions);
+    status = tn_collection_add_regions(collection, regions);
     if (status == TARN_OK)
-        status = find_nodes(collection, graph, bodies, body_count);
+        status = tn_collection_find_nodes(collection, graph, bodies, body_count);
     if (status != TARN_OK)
         return status;
-    collection->region_count = order_ranges(collection->regions, collection->region_count);
-    references->given_count = order_ranges(references->given, references->given_count);
+    collection->region_count = tn_ranges_unite(collection->regions, collection->region_count);
+    references->given_count = tn_ranges_unite(references->given, references->given_count);
     collection->lowest = collection->regions[0].base; /* a device always has a region */
     if (references->given_count > 0)
         collection->lowest = tn_min(collection->lowest, references->given[0].base);

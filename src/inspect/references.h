@@ -19,58 +19,7 @@
 #ifndef TARN_INSPECT_REFERENCES_H
 #define TARN_INSPECT_REFERENCES_H
 
-#include "nodes/layout.h"
-#include "nodes/node.h"
-#include "tarn/audit.h"
-#include "vmm/region.h"
-
-struct tn_reference {
-    uint64_t address;
-    union {
-        /* that the node touches from the address on; 0: not known */
-        uint64_t bytes;
-        uint64_t at; /* place MEMORY: the address of the word */
-    };
-    uint32_t node;    /* index of the node */
-    uint32_t index;   /* of the parameter, or of the batch's operation */
-    uint32_t offset;  /* in the parameter, or in the buffer */
-    uint8_t place;    /* tarn_pointer_place */
-    bool may_be_host; /* nothing says that the address is a device's */
-    /* A word of a struct: perhaps two numbers, or the end of a list of bytes. */
-    bool may_be_number;
-    bool in_struct; /* one of several words of a parameter */
-    /* A copy's source, the value that a batch waits for, an argument. */
-    bool is_read_only;
-};
-
-/* The nodes of a single graph: the given graph, a child or a body. */
-struct tn_level {
-    tn_cu_graph graph; /* of a child: the node's own copy */
-    uint32_t first;    /* index of its first node */
-    uint32_t count;
-};
-
-/* Zeroed memory is an empty record. */
-struct tn_references {
-    /* Nodes of a graph stand together, a child's and a body's behind its parent's. Their names
-     * belong to `layouts`. */
-    tarn_audit_node *nodes;
-    size_t node_count;
-    size_t node_capacity;
-    struct tn_level *levels; /* in order of their nodes */
-    size_t level_count;
-    size_t level_capacity;
-    struct tn_reference *items; /* of the nodes read last, in order of node */
-    size_t count;
-    size_t capacity;
-    uint32_t next;             /* the first unread node */
-    struct tn_layouts layouts; /* of the kernels' functions */
-    size_t tensor_map_count;   /* parameters in the form of a tensor map */
-    /* The memory that allocation nodes give, as ranges in order of address that do not touch. */
-    struct tn_range *given;
-    size_t given_count;
-    struct tn_collection *collection; /* the state of an open reading */
-};
+#include "inspect/collection.h"
 
 /* Opens an empty record for a graph and bodies of its conditional nodes, and finds the nodes.
  * regions: their addresses are Tarn's also where they have no memory; they must stay until the

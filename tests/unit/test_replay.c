@@ -4,6 +4,7 @@
 #include "base/barrier.h"
 #include "driver/idle.h"
 #include "graphs/replay.h"
+#include "graphs/replay_visits.h"
 #include "pools/captures.h"
 #include "pools/series.h"
 #include "support/world.h"

@@ -5,6 +5,7 @@
 
 #include "driver/idle.h"
 #include "graphs/replay.h"
+#include "graphs/replay_visits.h"
 #include "pools/captures.h"
 #include "pools/series.h"
 #include "support/world.h"
