@@ -64,7 +64,7 @@ static TN_ALWAYS_INLINE bool tn_loose_is_edge(const struct tn_block *block)
 }
 
 /* Takes a loose block out of the books; epoch: when it was freed. */
-static inline void tn_loose_take_out(struct tn_block *block, uint64_t epoch)
+static TN_ALWAYS_INLINE void tn_loose_take_out(struct tn_block *block, uint64_t epoch)
 {
     struct tn_chunk *chunk = tn_block_chunk_at(block, block->offset);
 

@@ -101,7 +101,6 @@ static TN_ALWAYS_INLINE struct tn_block *cut(struct tn_arena *arena, struct tn_h
     chunk = tn_block_chunk_at(block, offset);
     if (!tn_live_has_room(chunk))
         return NULL;
-    tn_live_prefetch(chunk, offset);
     block = tn_arena_carve(arena, block, offset, bytes);
     TN_ASSERT(block->offset == offset && tn_block_bytes(block) == bytes);
     block->own_order = true;
