@@ -31,8 +31,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIMIT = re.compile(r'AT_(MOST|LEAST)(?:_WITH)?\((?:"([^"]*)", )?"([^"]*)", "([^"]*)", ([0-9.]+), "([^"]*)"\)')
 DEVICE = "NVIDIA H200"  # of which the limits speak
 ORDERS = ["random", "FIFO", "LIFO", "alternating", "comb"]
-# Figures of tools/audit, and those of a machine that was slower than all others, are shown nowhere.
-NOT_SHOWN = ("frameworks.jsonl", "slow.jsonl")
+# Shown nowhere: figures of tools/audit, of two builds beside each other, and of a machine that was slower than all
+# others.
+BESIDE = "beside.jsonl"
+NOT_SHOWN = (BESIDE, "frameworks.jsonl", "slow.jsonl")
 # What makes a figure, in any file of results: all that was measured under one of these is one figure.
 FIGURE = ("device", "simulated", "row", "variant", "rival", "framework", "workload", "allocator", "case",
           "compiler")
@@ -568,7 +570,8 @@ def main():
                                    ("README.md", options.docs.parent, README_SECTIONS)):
         outputs[folder / pathlib.Path(name).name] = page_text(name, sections, figures, outputs, options.docs)
     stale = write(outputs, options.check)
-    thick = [path for path in sorted(options.results.glob("*.jsonl")) if options.check and not is_thin(path)]
+    thick = [path for path in sorted(options.results.glob("*.jsonl"))
+             if options.check and path.name != BESIDE and not is_thin(path)]
     return 1 if options.check and (stale or thick) else 0
 
 

@@ -119,7 +119,7 @@ tarn_status tarn_graph_guard(tarn_graph *graph, tarn_guard guard, const tarn_aud
         status = tn_guard_make(graph, guard, &subject, &chosen, &made);
     if (status == TARN_OK) {
         graph->guard_kind = guard;
-        tn_guard_begin(graph, made);
+        tn_guard_replace(graph, made);
     }
     return tn_leave(status);
 }

@@ -509,8 +509,8 @@ void tn_streams_poll(struct tn_streams *streams)
     tn_lock_release(&streams->lock);
 }
 
-tarn_status tn_streams_retire_begin(struct tn_streams *streams, tn_cu_stream handle, uint64_t id,
-                                    struct tn_fence **fence)
+tarn_status tn_streams_retire_prepare(struct tn_streams *streams, tn_cu_stream handle, uint64_t id,
+                                      struct tn_fence **fence)
 {
     struct tn_known_stream *stream = NULL;
     struct tn_fence *made;

@@ -126,11 +126,12 @@ bool tn_fence_is_done(const struct tn_streams *streams, const struct tn_fence *f
 /* Records open fences and asks after the oldest of each stream. */
 void tn_streams_poll(struct tn_streams *streams);
 
-/* Retires a stream in two steps. Begin sets a fence aside, with a reference which commit ends.
+/* Retires a stream in two steps. Prepare sets a fence aside, with a reference which commit ends.
  * Commit records this fence and all open ones; from then on the handle is not used. The caller
  * keeps other threads from retiring. HOST_MEMORY, DEVICE_LOST, DRIVER. */
-TARN_MUST_CHECK tarn_status tn_streams_retire_begin(struct tn_streams *streams, tn_cu_stream handle,
-                                                    uint64_t id, struct tn_fence **fence);
+TARN_MUST_CHECK tarn_status tn_streams_retire_prepare(struct tn_streams *streams,
+                                                      tn_cu_stream handle, uint64_t id,
+                                                      struct tn_fence **fence);
 void tn_streams_retire_commit(struct tn_streams *streams, struct tn_fence *fence);
 
 #endif

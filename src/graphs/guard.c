@@ -73,7 +73,7 @@ tarn_status tn_guard_make(tarn_graph *graph, tarn_guard kind,
     return TARN_OK;
 }
 
-void tn_guard_begin(tarn_graph *graph, struct tn_guard *guard)
+void tn_guard_replace(tarn_graph *graph, struct tn_guard *guard)
 {
     struct tn_guard *before = graph->guard;
 

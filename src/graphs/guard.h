@@ -25,8 +25,8 @@ struct tn_guard {
     const tarn_pointer *dead;
 };
 
-/* Makes a guard of the graph, which does not exist yet or keeps its present guard: the new guard
- * begins with tn_guard_begin. *guard is NULL where the kind is IGNORE. Returns what
+/* Makes a guard of the graph, which does not exist yet or keeps its present guard until
+ * tn_guard_replace. *guard is NULL where the kind is IGNORE. Returns what
  * tarn_driver_graph_audit may return. */
 TARN_MUST_CHECK tarn_status tn_guard_make(tarn_graph *graph, tarn_guard kind,
                                           const struct tn_audit_subject *subject,
@@ -34,7 +34,7 @@ TARN_MUST_CHECK tarn_status tn_guard_make(tarn_graph *graph, tarn_guard kind,
                                           struct tn_guard **guard);
 
 /* Gives the graph, which exists, this guard (NULL: none), and drops the guard before. */
-void tn_guard_begin(tarn_graph *graph, struct tn_guard *guard);
+void tn_guard_replace(tarn_graph *graph, struct tn_guard *guard);
 
 /* The same for a graph that has its first guard already. From here on the graph may be replayed,
  * unless the guard has found a dead block. */

@@ -55,7 +55,7 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
     graph->driver_graph = section.graph;
     graph->mark = section.mark;
     tn_lock_release(&pool->device->graphs_lock);
-    tn_guard_begin(graph, guard);
+    tn_guard_replace(graph, guard);
     tn_pool_lock(pool);
     tn_replays_consider(pool);
     tn_pool_unlock(pool);

@@ -17,7 +17,7 @@ static void set_user(struct tn_arena *arena, uintptr_t user)
     atomic_store_explicit(&arena->user, user, memory_order_relaxed);
 }
 
-bool tn_arena_begin_lock(struct tn_arena *arena)
+bool tn_arena_request_lock(struct tn_arena *arena)
 {
     uintptr_t user;
 
@@ -42,7 +42,7 @@ void tn_arena_await_owner(const struct tn_arena *arena)
 
 void tn_arena_lock(struct tn_arena *arena)
 {
-    if (!tn_arena_begin_lock(arena))
+    if (!tn_arena_request_lock(arena))
         return;
     tn_barrier_heavy(); /* its light side: tn_arena_enter */
     tn_arena_await_owner(arena);

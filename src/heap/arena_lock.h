@@ -77,7 +77,7 @@ void tn_arena_lock(struct tn_arena *arena);
 
 /* tn_arena_lock for several arenas at once. true: call tn_arena_await_owner for the arena, after a
  * single tn_barrier_heavy for all of them. */
-bool tn_arena_begin_lock(struct tn_arena *arena);
+bool tn_arena_request_lock(struct tn_arena *arena);
 void tn_arena_await_owner(const struct tn_arena *arena);
 
 /* For assertions: a thread has the arena's lock, or is inside as its owner. */

@@ -29,7 +29,7 @@ void tn_pool_stop_others(tarn_pool *pool, const struct tn_arena *but)
     TN_ASSERT(tn_pool_is_locked(pool));
     for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
         if (arena != but)
-            owned = tn_arena_begin_lock(arena) || owned;
+            owned = tn_arena_request_lock(arena) || owned;
     }
     if (owned)
         await_owners(pool, but);

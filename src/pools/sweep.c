@@ -160,7 +160,7 @@ tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_stream stream, ui
     if (tn_device_walk(device, fail_to_prepare, &retired))
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to retire a stream");
     if (status == TARN_OK)
-        status = tn_streams_retire_begin(&device->streams, stream, id, &retired.fence);
+        status = tn_streams_retire_prepare(&device->streams, stream, id, &retired.fence);
     if (status == TARN_OK) {
         (void)tn_device_walk(device, retire, &retired);
         tn_streams_retire_commit(&device->streams, retired.fence);

@@ -64,7 +64,7 @@ static struct tn_fence *retire(bool keep)
 {
     struct tn_fence *fence;
 
-    OK(tn_streams_retire_begin(streams, stream, id, &fence));
+    OK(tn_streams_retire_prepare(streams, stream, id, &fence));
     if (keep)
         tn_fence_acquire(streams, fence);
     tn_streams_retire_commit(streams, fence);
@@ -339,7 +339,7 @@ static void note_refused(void *unused)
     (void)unused;
     sim.plan_fault("cuEventCreate", 1, 1, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tn_streams_note(streams, stream, id, &known));
-    STATUS(TARN_ERR_DRIVER, tn_streams_retire_begin(streams, stream, id, &fence));
+    STATUS(TARN_ERR_DRIVER, tn_streams_retire_prepare(streams, stream, id, &fence));
     ck_assert_uint_gt(sim.clear_fault(NULL), 0);
 }
 
@@ -464,10 +464,10 @@ START_TEST(a_retirement_that_cannot_be_prepared_changes_nothing)
 
     for (uint64_t nth = 1; nth <= 2; nth++) {
         (void)tn_host_plan_fault(nth, false);
-        STATUS(TARN_ERR_HOST_MEMORY, tn_streams_retire_begin(streams, stream, id, &fence));
+        STATUS(TARN_ERR_HOST_MEMORY, tn_streams_retire_prepare(streams, stream, id, &fence));
     }
     sim.plan_fault("cuEventCreate", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_streams_retire_begin(streams, stream, id, &fence));
+    STATUS(TARN_ERR_DRIVER, tn_streams_retire_prepare(streams, stream, id, &fence));
     ck_assert_ptr_null(streams->known);
     test_same_ledger(&before);
 }

@@ -115,7 +115,7 @@ START_TEST(each_block_is_watched_once_and_the_own_are_not)
     ck_assert_ptr_eq(guard->audit->pointers[0].block.address, input);
     ck_assert_ptr_eq(guard->audit->pointers[1].block.address, other);
     ck_assert_ptr_null(graph->guard);
-    tn_guard_begin(graph, guard);
+    tn_guard_replace(graph, guard);
     ck_assert_ptr_eq(graph->guard, guard);
     expect_fresh();
 }
@@ -129,7 +129,7 @@ START_TEST(none_is_made_where_frees_are_ignored)
     OK(try_make(TARN_GUARD_IGNORE, &guard));
     ck_assert_ptr_null(guard);
     ck_assert_uint_eq(sim.call_count("cuGraphGetNodes"), calls);
-    tn_guard_begin(graph, NULL);
+    tn_guard_replace(graph, NULL);
     expect_fresh();
     tn_guard_drop(NULL);
 }
@@ -142,7 +142,7 @@ START_TEST(a_block_freed_before_the_guard_begins_is_missed) /* G7 */
     OK(tarn_free(other));
     ck_assert_uint_eq(graph->magic, TN_GRAPH_STALE); /* told already */
     atomic_store(&graph->magic, 0);                  /* as while the graph is not there yet */
-    tn_guard_begin(graph, guard);
+    tn_guard_replace(graph, guard);
     expect_stale("node 1, copy, destination");
 }
 END_TEST
@@ -173,7 +173,7 @@ START_TEST(a_block_freed_behind_the_look_is_missed)
     ck_assert_ptr_null(guard->dead);
     ck_assert_uint_eq(guard->watch.gone, 1);
     ck_assert_uint_eq(weights->watches.kept_count, 0);
-    tn_guard_begin(graph, guard);
+    tn_guard_replace(graph, guard);
     expect_stale("node 0, copy, source");
 }
 END_TEST
@@ -194,7 +194,7 @@ START_TEST(another_block_behind_the_look_is_not_kept_in_its_place)
     between = use_input_again;
     guard = make(TARN_GUARD_KEEP);
     ck_assert_uint_eq(guard->watch.gone, 1);
-    tn_guard_begin(graph, guard);
+    tn_guard_replace(graph, guard);
     expect_stale("node 0, copy, source");
     OK(tarn_free(input));
     ck_assert_uint_eq(weights->watches.kept_count, 0);
@@ -211,7 +211,7 @@ START_TEST(what_is_dead_when_the_guard_is_made_is_missed)
     ck_assert_ptr_eq(guard->dead, &guard->audit->mistakes[0]);
     ck_assert_uint_eq(guard->watch.count, 1);
     ck_assert_uint_eq(graph->magic, TN_GRAPH_MAGIC); /* it has not begun */
-    tn_guard_begin(graph, guard);
+    tn_guard_replace(graph, guard);
     expect_stale("node 0, copy, source");
     OK(tarn_free(other)); /* which is kept, and says nothing */
     expect_stale("node 0, copy, source");
@@ -233,7 +233,7 @@ START_TEST(only_what_leaves_no_block_is_dead)
     ck_assert_uint_eq(guard->audit->mistake_count, 1);
     ck_assert_ptr_null(guard->dead);
     ck_assert_uint_eq(guard->watch.count, 1);
-    tn_guard_begin(graph, guard);
+    tn_guard_replace(graph, guard);
     ck_assert_uint_eq(graph->magic, TN_GRAPH_MAGIC);
     OK(tarn_free(other));
     expect_stale("node 0, set, destination");
@@ -248,20 +248,20 @@ START_TEST(what_is_accepted_is_not_dead)
     options.accepted = 1u << TARN_POINTER_FREED_EXTERNAL;
     guard = make(TARN_GUARD_REFUSE);
     ck_assert_ptr_null(guard->dead);
-    tn_guard_begin(graph, guard);
+    tn_guard_replace(graph, guard);
     expect_fresh();
 }
 END_TEST
 
 START_TEST(a_keeper_takes_over_from_one_that_was_told)
 {
-    tn_guard_begin(graph, make(TARN_GUARD_REFUSE));
+    tn_guard_replace(graph, make(TARN_GUARD_REFUSE));
     {
         struct tn_guard *keeper = make(TARN_GUARD_KEEP);
 
         OK(tarn_free(input));
         expect_stale("node 0, copy, source");
-        tn_guard_begin(graph, keeper);
+        tn_guard_replace(graph, keeper);
     }
     expect_fresh();
     ck_assert_uint_eq(weights->watches.kept_count, 1);
@@ -273,14 +273,14 @@ START_TEST(a_refuser_takes_over_from_a_keeper)
 {
     struct tn_guard *refuser;
 
-    tn_guard_begin(graph, make(TARN_GUARD_KEEP));
+    tn_guard_replace(graph, make(TARN_GUARD_KEEP));
     refuser = make(TARN_GUARD_REFUSE);
     OK(tarn_free(input));
     ck_assert_uint_eq(weights->watches.kept_count, 1);
-    tn_guard_begin(graph, refuser);
+    tn_guard_replace(graph, refuser);
     ck_assert_uint_eq(weights->watches.kept_count, 0);
     expect_stale("node 0, copy, source");
-    tn_guard_begin(graph, NULL);
+    tn_guard_replace(graph, NULL);
     expect_fresh();
 }
 END_TEST
@@ -290,7 +290,7 @@ START_TEST(a_guard_that_never_begins_leaves_the_other_alone)
 {
     struct tn_guard *never;
 
-    tn_guard_begin(graph, make(TARN_GUARD_KEEP));
+    tn_guard_replace(graph, make(TARN_GUARD_KEEP));
     never = make(TARN_GUARD_REFUSE);
     OK(tarn_free(input));
     ck_assert_uint_eq(graph->magic, TN_GRAPH_STALE); /* as that one was told */
@@ -316,7 +316,7 @@ START_TEST(a_stale_graph_stays_so_where_a_guard_never_begins)
 {
     struct tn_guard *never;
 
-    tn_guard_begin(graph, make(TARN_GUARD_REFUSE));
+    tn_guard_replace(graph, make(TARN_GUARD_REFUSE));
     never = make(TARN_GUARD_REFUSE);
     OK(tarn_free(input));
     tn_guard_give_up(graph, never);
@@ -402,7 +402,7 @@ START_TEST(what_the_driver_refuses_makes_no_guard)
     struct tn_guard *guard = (struct tn_guard *)UNTOUCHED;
     int64_t outstanding;
 
-    tn_guard_begin(graph, make(TARN_GUARD_REFUSE));
+    tn_guard_replace(graph, make(TARN_GUARD_REFUSE));
     outstanding = tn_host_outstanding();
     sim.plan_fault("cuGraphGetNodes", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, try_make(TARN_GUARD_KEEP, &guard));

@@ -52,7 +52,7 @@ void tn_sim_context_fail(struct tn_sim_context *context, tn_cu_result fault)
     }
 }
 
-void tn_sim_context_begin(struct tn_sim_context *context)
+void tn_sim_context_revive(struct tn_sim_context *context)
 {
     struct tn_sim_store *store = &tn_sim_devices[context->device].store;
     context->alive = true;

@@ -72,7 +72,7 @@ bool tn_sim_context_flags_valid(unsigned int flags, unsigned int known);
 void tn_sim_context_fail(struct tn_sim_context *context, tn_cu_result fault);
 
 /* Makes a context alive; without effect on a living context. */
-void tn_sim_context_begin(struct tn_sim_context *context);
+void tn_sim_context_revive(struct tn_sim_context *context);
 
 /* Asks whether a device of the given ordinal exists. */
 bool tn_sim_device_exists(int device);

@@ -54,7 +54,7 @@ static size_t first_unwritten(const unsigned char *bitmap, size_t first, size_t 
     return first < end ? first : end;
 }
 
-bool tn_sim_written_begin(int device)
+bool tn_sim_written_prepare(int device)
 {
     return bitmap_of(device) != NULL;
 }

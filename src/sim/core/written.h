@@ -10,7 +10,7 @@
 #include "sim/core/store.h"
 
 /* Makes sure that a device has its bitmap. Returns false when memory ran out. */
-bool tn_sim_written_begin(int device);
+bool tn_sim_written_prepare(int device);
 
 /* Notes that memory has been taken: nothing is written there yet. Without the checker nothing
  * happens. */

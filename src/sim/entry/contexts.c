@@ -96,7 +96,7 @@ tn_cu_result tn_sim_cuCtxCreate(tn_cu_context *handle, unsigned int flags, tn_cu
     }
     context->device = device;
     context->flags = flags;
-    tn_sim_context_begin(context);
+    tn_sim_context_revive(context);
     push(context); /* has room */
     tn_sim.ledger.contexts++;
     *handle = (tn_cu_context)context->object.handle;

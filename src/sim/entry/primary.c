@@ -23,7 +23,7 @@ tn_cu_result tn_sim_cuDevicePrimaryCtxRetain(tn_cu_context *handle, tn_cu_device
         return context->fault;
     tn_sim_charge(context->alive ? 0 : 1);
     context->retains++;
-    tn_sim_context_begin(context);
+    tn_sim_context_revive(context);
     tn_sim.ledger.primary_retains++;
     *handle = (tn_cu_context)context->object.handle;
     return TN_CUDA_SUCCESS;

@@ -107,7 +107,7 @@ static void assign_launch_value(struct tn_sim_node *node, const void *unused)
         node->condition = node->op->conditional.launch_value;
 }
 
-void tn_sim_conditions_begin(const struct tn_sim_graph *graph)
+void tn_sim_conditions_reset(const struct tn_sim_graph *graph)
 {
     each_condition(graph, assign_launch_value, NULL);
 }

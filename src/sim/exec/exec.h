@@ -50,7 +50,7 @@ bool tn_sim_graph_run(const struct tn_sim_graph *graph);
 const struct tn_sim_graph *tn_sim_running_graph(void);
 
 /* Gives every condition of a private graph the value with which launches begin. */
-void tn_sim_conditions_begin(const struct tn_sim_graph *graph);
+void tn_sim_conditions_reset(const struct tn_sim_graph *graph);
 
 /* Runs the bodies that a conditional node decides for. Returns false when the context is dead
  * afterwards. */

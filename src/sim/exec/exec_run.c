@@ -164,7 +164,7 @@ void tn_sim_part_run(const struct tn_sim_part *part)
     run->lanes = 1;
     run->open = part->first;
     if (part->first == 0) {
-        tn_sim_conditions_begin(part->plan->graph);
+        tn_sim_conditions_reset(part->plan->graph);
         reset(&part->plan->steps);
     }
     take_steps(run, true);

@@ -101,14 +101,14 @@ static bool find_piece(uintptr_t address, size_t bytes, struct piece *piece)
         size_t left = (end < chunk.start + chunk.bytes ? end : chunk.start + chunk.bytes) - address;
         *piece = (struct piece){linear->device, extent->offset + (address - chunk.start),
                                 left < bytes ? left : bytes};
-        return tn_sim_written_begin(piece->device);
+        return tn_sim_written_prepare(piece->device);
     } else {
         return false;
     }
     size_t into = address - mapping->span.start;
     piece->offset += into;
     piece->bytes = mapping->span.bytes - into < bytes ? mapping->span.bytes - into : bytes;
-    return tn_sim_written_begin(piece->device);
+    return tn_sim_written_prepare(piece->device);
 }
 
 static void check_read(const struct tn_sim_op *op, uintptr_t address, size_t bytes)
