@@ -24,8 +24,8 @@
  * Several graphs may be captured in one pool. A later capture reuses memory that an earlier capture
  * freed, so replays of these graphs must not overlap. tarn_graph_replay keeps the replays in order,
  * or refuses a second stream; see replay_order in pool.h. A capture that allocates from two pools
- * joins both pools' replays into one order. The first replay after the join waits for the device. A
- * launch that bypasses tarn_graph_replay is ordered by its caller.
+ * merges both pools' replays into one order. The first replay after the merge waits for the device.
+ * A launch that bypasses tarn_graph_replay is ordered by its caller.
  *
  * Work outside graphs on memory from a capture is in no such order; see tarn_graph_replay, and
  * docs/graphs.md.

@@ -134,30 +134,30 @@ tarn_status tarn_calloc(tarn_device *device, size_t count, size_t bytes, tarn_st
 }
 
 /* What is not an arena's affair alone. told: the caller has named the last use. */
-static TN_APART tarn_status free_in_call(void *address, bool told)
+static TN_APART tarn_status begin_and_free(void *address, bool told)
 {
     TN_CALL(call);
 
     return tn_call_begin(&call) ? tn_serve_free(address, told) : call.status;
 }
 
-static TN_APART TN_HOT tarn_status free_rest(void *address, struct tn_steady_rest rest)
+static TN_APART TN_HOT tarn_status finish_free(void *address, struct tn_steady_rest rest)
 {
     if (TN_LIKELY(tn_steady_finish_free((uint64_t)(uintptr_t)address, rest)))
         return TARN_OK;
     if (address == NULL)
         return tn_call_nothing();
-    return tn_leave(free_in_call(address, false));
+    return tn_leave(begin_and_free(address, false));
 }
 
 /* While the thread is in a function of the program's, or has left one by a jump. */
-static TN_APART tarn_status free_inside(void *address)
+static TN_APART tarn_status check_and_free(void *address)
 {
     struct tn_steady_rest rest;
 
     tn_user_code_check();
     return tn_steady_try_free((uint64_t)(uintptr_t)address, &rest) ? TARN_OK
-                                                                   : free_rest(address, rest);
+                                                                   : finish_free(address, rest);
 }
 
 TN_HOT tarn_status tarn_free(void *address)
@@ -165,14 +165,14 @@ TN_HOT tarn_status tarn_free(void *address)
     struct tn_steady_rest rest;
 
     if (TN_UNLIKELY(tn_user_code_innermost != NULL))
-        return free_inside(address);
+        return check_and_free(address);
     /* NULL is nobody's, and looked at with the rest of those. */
     if (TN_LIKELY(tn_steady_try_free((uint64_t)(uintptr_t)address, &rest)))
         return TARN_OK;
-    return free_rest(address, rest);
+    return finish_free(address, rest);
 }
 
-static TN_APART tarn_status free_on_in_call(void *address, tarn_stream stream)
+static TN_APART tarn_status begin_and_free_use(void *address, tarn_stream stream)
 {
     tarn_status status;
     TN_CALL(call);
@@ -191,7 +191,7 @@ TN_HOT tarn_status tarn_free_on(void *address, tarn_stream stream)
 {
     if (TN_LIKELY(tn_user_code_innermost == NULL) && tn_serve_free_own(address, stream))
         return TARN_OK;
-    return free_on_in_call(address, stream);
+    return begin_and_free_use(address, stream);
 }
 
 tarn_status tarn_record_stream(void *address, tarn_stream stream)

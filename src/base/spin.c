@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <time.h>
 
-enum { LOOKS = 200 }; /* some microseconds */
+enum { ROUNDS = 200 }; /* some microseconds */
 
 static void pause_a_little(void)
 {
@@ -15,12 +15,12 @@ static void pause_a_little(void)
 #endif
 }
 
-void tn_spin_pause(unsigned looks)
+void tn_spin_pause(unsigned rounds)
 {
     const struct timespec nap = {0, 20000};
     int cancel;
 
-    if (looks < LOOKS) {
+    if (rounds < ROUNDS) {
         pause_a_little();
         return;
     }
@@ -31,6 +31,7 @@ void tn_spin_pause(unsigned looks)
 
 void tn_spin_wait(struct tn_spin *lock)
 {
-    for (unsigned looks = 0; atomic_load_explicit(&lock->taken, memory_order_relaxed) != 0; looks++)
-        tn_spin_pause(looks);
+    for (unsigned rounds = 0; atomic_load_explicit(&lock->taken, memory_order_relaxed) != 0;
+         rounds++)
+        tn_spin_pause(rounds);
 }

@@ -264,7 +264,7 @@ void tn_contents_add_use(tarn_checkpoint *checkpoint, struct tn_use *use)
 
 /* Whether something proves the end of the last work on the contents: the event, or a wait for the
  * device that has ended. The pool's lock is held. */
-static bool is_ordered(const tarn_checkpoint *checkpoint)
+static bool end_is_provable(const tarn_checkpoint *checkpoint)
 {
     TN_ASSERT(tn_pool_is_locked(checkpoint->pool));
     return checkpoint->used != NULL ||
@@ -281,7 +281,7 @@ tarn_status tn_contents_prepare(tarn_checkpoint *checkpoint, tarn_stream stream)
     if (status != TARN_OK)
         return status;
     tn_pool_lock(pool);
-    ordered = is_ordered(checkpoint);
+    ordered = end_is_provable(checkpoint);
     tn_pool_unlock(pool);
     return ordered ? TARN_OK : tn_gpu_wait_idle(&pool->device->gpu);
 }
@@ -292,7 +292,7 @@ static tarn_status follow(tarn_checkpoint *checkpoint, tarn_stream stream, struc
     TN_ASSERT(tn_pool_is_locked(checkpoint->pool));
     if (tn_order_equal(order, checkpoint->last_order))
         return TARN_OK;
-    if (!is_ordered(checkpoint))
+    if (!end_is_provable(checkpoint))
         return tn_fail(TARN_ERR_DRIVER, "the driver refused to record an event behind another "
                                         "thread's restore just now; call again");
     return checkpoint->used != NULL
@@ -316,7 +316,7 @@ tarn_status tn_contents_load(tarn_checkpoint *checkpoint, tarn_stream stream, st
     checkpoint->last_order = order;
     checkpoint->used_stamp = tn_gpu_epoch(gpu);
     checkpoint->pool->copies.restored = checkpoint;
-    checkpoint->pool->copies.restored_order = order; /* behind the copies before: see plan.c */
+    checkpoint->pool->copies.restored_order = order; /* behind the copies before: see turns.c */
     checkpoint->pool->copies.restored_stamp = checkpoint->used_stamp;
     (void)tn_event_renew(gpu, &checkpoint->used, stream);
     status = tn_use_record(&checkpoint->pool->device->streams, use);

@@ -2,8 +2,8 @@
 /* Comparing the live blocks of a pool with the blocks that its user expects.
  *
  * Where the expected addresses are in order, each is the address of the next block; other addresses
- * are looked up. Each block found gets the number of this comparison. A block with this number that
- * is found again is a duplicate, and a live block without the number is unexpected. */
+ * are looked up. Each block found gets the walk id of this comparison. A block with this walk id that
+ * is found again is a duplicate, and a live block without the walk id is unexpected. */
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@
 #include "pools/free.h"
 
 enum {
-    LOOK_UPS_MAX = 8, /* look-ups before the next try to follow the blocks */
+    SEARCHES_MAX = 8, /* look-ups before the next try to follow the blocks */
 };
 
 struct diff_builder {
@@ -102,13 +102,13 @@ static bool find_expected(tarn_pool *pool, const tarn_expected *expected, size_t
                           uint16_t walk_id, uint64_t *found, struct diff_builder *diff)
 {
     struct tn_live_place last = {NULL, NULL};
-    size_t look_ups = 1; /* doubled each time that no block follows */
+    size_t searches = 1; /* doubled each time that no block follows */
     size_t i = 0;
 
     TN_ASSERT(tn_pool_is_locked(pool));
     while (i < count) {
         struct tn_block *block = NULL;
-        size_t end = i + tn_min(count - i, look_ups);
+        size_t end = i + tn_min(count - i, searches);
         size_t followed = 0;
 
         for (; i < end; i++) {
@@ -120,7 +120,7 @@ static bool find_expected(tarn_pool *pool, const tarn_expected *expected, size_t
             followed = follow(&expected[i], count - i, walk_id, &block);
         *found += followed;
         i += followed;
-        look_ups = followed > 0 ? 1 : tn_min(2 * look_ups, LOOK_UPS_MAX);
+        searches = followed > 0 ? 1 : tn_min(2 * searches, SEARCHES_MAX);
     }
     return true;
 }

@@ -164,7 +164,7 @@ static tarn_status plan_freed(struct tn_plan *plan)
     return TARN_OK;
 }
 
-/* Whether blocks may be claimed, or lie in memory of other orders. */
+/* Whether blocks may have claims, or lie in memory of other orders. */
 static bool has_shared_blocks(const struct tn_plan *plan)
 {
     return plan->watched || atomic_load(&plan->pool->device->streams.known_count) > 0 ||
@@ -172,7 +172,7 @@ static bool has_shared_blocks(const struct tn_plan *plan)
            plan->pool->idle.heaps[TN_HEAP_LARGE].mapped_bytes > 0;
 }
 
-static void begin_settlement(struct tn_plan *plan)
+static void plan_settlement(struct tn_plan *plan)
 {
     TN_ASSERT(tn_pool_is_locked(plan->pool));
     plan->settlement = (struct tn_settlement){
@@ -525,7 +525,7 @@ tarn_status tn_plan_make(struct tn_plan *plan)
     tarn_status status = tn_checkpoint_check_pool(plan->pool);
 
     TN_ASSERT(tn_pool_is_locked(plan->pool));
-    begin_settlement(plan);
+    plan_settlement(plan);
     plan->walk_id = tn_next_walk_id(plan->pool);
     plan->revived_count = 0;
     plan->span_count = 0;

@@ -12,8 +12,8 @@
 
 #include "checkpoint/plan_record.h"
 
-/* Compares the live set with the saved set. Changes nothing but numbers of blocks, and makes an arena for the
- * plan's own stream if a block of this stream is to be revived.
+/* Compares the live set with the saved set. Changes nothing but walk ids, and makes an arena
+ * for the plan's own stream if a block of this stream is to be revived.
  *   WRONG_STATE: a capture is under way, or a DISCARDED block is in the way; HOST_MEMORY */
 TARN_MUST_CHECK tarn_status tn_plan_make(struct tn_plan *plan);
 

@@ -81,7 +81,7 @@ static tarn_delta *make_delta(const struct tn_plan *plan)
     return delta;
 }
 
-/* Lists live blocks without the plan's number. False: no memory. */
+/* Lists live blocks without the plan's walk id. False: no memory. */
 static bool list_freed(struct attempt *attempt)
 {
     const struct tn_plan *plan = attempt->plan;

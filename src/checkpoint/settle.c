@@ -20,7 +20,7 @@
 #include "pools/device.h"
 #include "pools/handover.h"
 
-/* The numbers wrap around: then all blocks get 0. */
+/* Walk ids wrap around: then all blocks get 0. */
 uint16_t tn_next_walk_id(tarn_pool *pool)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
@@ -63,7 +63,7 @@ static enum fate fate_by_use(const struct tn_settlement *settlement, const struc
                              const struct tn_use *use)
 {
     if (use->order.capture_id != 0)
-        return tn_use_has_ended_captured(settlement->pool, block, use) ? GOES : STAYS;
+        return tn_capture_use_has_ended(settlement->pool, block, use) ? GOES : STAYS;
     if (is_own(settlement, use->order))
         return GOES;
     if (use->fence != NULL)
@@ -161,10 +161,10 @@ void tn_settle_plan_live(struct tn_settlement *settlement, struct tn_block *bloc
 
     TN_ASSERT(block->state == TN_BLOCK_LIVE);
     if (tn_block_uses(block) == NULL && tn_block_fence(block) == NULL &&
-        tn_block_is_in_order(block))
+        tn_block_next_use_follows(block))
         return; /* its free makes it FREE at once */
     fate = fate_by_uses(settlement, block);
-    if (!tn_block_is_in_order(block) && !is_own(settlement, tn_block_order(block)) &&
+    if (!tn_block_next_use_follows(block) && !is_own(settlement, tn_block_order(block)) &&
         block->sequence > settlement->idle_sequence)
         fate = worse(fate, NEEDS_WAIT);
     decide(settlement, block, fate);

@@ -30,13 +30,13 @@ struct tn_settlement {
     bool needs_wait;      /* only a wait for the device ends some use */
     bool ends_retired;    /* the arenas of retired streams end, too */
     bool serves_captures; /* memory that others still use goes to captures */
-    size_t count;         /* of blocks with the number */
+    size_t count;         /* of blocks with the walk id */
 };
 
-/* A number that no live block of the pool carries; the pool is locked. */
+/* A walk id that no live block of the pool carries; the pool is locked. */
 uint16_t tn_next_walk_id(tarn_pool *pool);
 
-/* Finds the blocks to free. Changes numbers of blocks, and records fences. */
+/* Finds the blocks to free. Changes walk ids, and records fences. */
 void tn_settle_plan(struct tn_settlement *settlement);
 
 /* The same for a LIVE block that the restore is about to free. */

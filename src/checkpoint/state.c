@@ -150,7 +150,7 @@ static bool save_unlike(tarn_checkpoint *checkpoint, const struct tn_block *bloc
         !begin_run(checkpoint, saving, block->segment, order, saved))
         return false;
     saving->heap = block->own_order ? block->heap : NULL;
-    if (!block->claimed)
+    if (!block->may_have_claims)
         return true;
     if (!tn_saved_uses_add(checkpoint, block))
         return false;
@@ -175,7 +175,7 @@ static bool save_segment(tarn_checkpoint *checkpoint, struct tn_segment *segment
 
         if (block->state != TN_BLOCK_LIVE)
             continue;
-        if (block->heap != saving.heap || !block->own_order || block->claimed) {
+        if (block->heap != saving.heap || !block->own_order || block->may_have_claims) {
             done = save_unlike(checkpoint, block, saved, &saving, &use_count);
             if (!done)
                 break;

@@ -364,8 +364,8 @@ tarn_status tn_streams_note(struct tn_streams *streams, tn_cu_stream handle, uin
     return status;
 }
 
-tarn_status tn_streams_note_again(struct tn_streams *streams, struct tn_known_stream *stream,
-                                  bool *noted)
+tarn_status tn_streams_copy_note(struct tn_streams *streams, struct tn_known_stream *stream,
+                                 bool *noted)
 {
     tarn_status status = TARN_OK;
 
@@ -395,7 +395,7 @@ void tn_streams_unnote(struct tn_streams *streams, struct tn_known_stream *strea
     tn_lock_release(&streams->lock);
 }
 
-struct tn_fence *tn_streams_fence_use(struct tn_streams *streams, struct tn_known_stream *stream)
+struct tn_fence *tn_streams_enter_fence(struct tn_streams *streams, struct tn_known_stream *stream)
 {
     struct tn_fence *fence;
 

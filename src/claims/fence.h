@@ -84,19 +84,19 @@ void tn_streams_init(struct tn_streams *streams, struct tn_gpu *gpu);
 void tn_streams_fini(struct tn_streams *streams); /* no stream is known */
 
 /* Notes a use of a live block on the stream with this id. The use is a reference, which
- * tn_streams_fence_use or tn_streams_unnote ends. HOST_MEMORY, DEVICE_LOST, DRIVER. */
+ * tn_streams_enter_fence or tn_streams_unnote ends. HOST_MEMORY, DEVICE_LOST, DRIVER. */
 TARN_MUST_CHECK tarn_status tn_streams_note(struct tn_streams *streams, tn_cu_stream handle,
                                             uint64_t id, struct tn_known_stream **stream);
 
 /* Notes another use of a known stream; *noted false: the stream is retired, and has no use.
  * HOST_MEMORY, DEVICE_LOST, DRIVER. */
-TARN_MUST_CHECK tarn_status tn_streams_note_again(struct tn_streams *streams,
-                                                  struct tn_known_stream *stream, bool *noted);
+TARN_MUST_CHECK tarn_status tn_streams_copy_note(struct tn_streams *streams,
+                                                 struct tn_known_stream *stream, bool *noted);
 void tn_streams_unnote(struct tn_streams *streams, struct tn_known_stream *stream);
 
 /* Ends a noted use when its block is freed. Returns the fence which ends the use, with a reference
  * to it. */
-struct tn_fence *tn_streams_fence_use(struct tn_streams *streams, struct tn_known_stream *stream);
+struct tn_fence *tn_streams_enter_fence(struct tn_streams *streams, struct tn_known_stream *stream);
 
 /* Names the stream of a noted use again: from here on only the calling thread uses the handle.
  * False: the stream has been retired, and the handle is another stream's now. */

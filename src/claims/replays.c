@@ -51,9 +51,9 @@ void tn_replays_leave(struct tn_gpu *gpu, struct tn_replays *first)
 
 void tn_replays_serialize(struct tn_replays *replays)
 {
-    if (atomic_load(&replays->ordered))
+    if (atomic_load(&replays->serialized))
         return;
-    atomic_store(&replays->ordered, true);
+    atomic_store(&replays->serialized, true);
     tn_barrier_heavy(); /* its light side: graphs/replay.c */
 }
 
@@ -94,8 +94,8 @@ void tn_replays_begin_merge(struct tn_replays *from, struct tn_replays *to)
     tn_replays_forget_next(to);
     tn_replays_forget_next(from); /* for good: no replay has a turn in this record any more */
     atomic_store(&to->shared, true);
-    atomic_store(&to->ordered, true);
-    atomic_store(&from->ordered, true);
+    atomic_store(&to->serialized, true);
+    atomic_store(&from->serialized, true);
     /* Needed even if ordered was set: the thread which set it may not have reached its own barrier
      * yet. */
     tn_barrier_heavy();

@@ -40,7 +40,7 @@
 struct tn_replays {
     uint64_t magic;              /* 0: nobody has a handle of a record */
     struct tn_spin lock;         /* rank REPLAY */
-    atomic_bool ordered;         /* several graphs or holds */
+    atomic_bool serialized;      /* several graphs or holds */
     atomic_bool launching_alone; /* a thread launches a graph as the only one */
     bool recorded;               /* the event stands for the end of the last replay */
     bool crosses;                /* replays change streams: each records the event */

@@ -48,9 +48,9 @@ void tn_use_end(struct tn_streams *streams, struct tn_use *use)
     tn_host_free(use);
 }
 
-void tn_block_claim(struct tn_block *block)
+void tn_block_note_claims(struct tn_block *block)
 {
-    block->claimed = true; /* P18 */
+    block->may_have_claims = true; /* P18 */
     if (block->state == TN_BLOCK_LIVE)
         tn_live_update(block); /* P23 */
 }
@@ -61,7 +61,7 @@ static void add_use(struct tn_block *block, struct tn_use *use)
 
     use->next = cold->uses;
     cold->uses = use;
-    tn_block_claim(block);
+    tn_block_note_claims(block);
 }
 
 /* Whether the block's use already notes the order. If so, the calling thread becomes the one which
@@ -131,7 +131,7 @@ static tarn_status make_again(struct tn_streams *streams, struct tn_known_stream
 
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to record a stream's use");
-    status = tn_streams_note_again(streams, stream, &noted);
+    status = tn_streams_copy_note(streams, stream, &noted);
     if (status != TARN_OK || !noted) {
         tn_host_free(made);
         return status;
@@ -181,18 +181,18 @@ void tn_uses_give(struct tn_block *block, struct tn_use *uses)
     while (*link != NULL)
         link = &(*link)->next;
     *link = uses;
-    tn_block_claim(block);
+    tn_block_note_claims(block);
 }
 
 /* All work of the use is on its stream: a fence ends the use. */
 static void fence_use(struct tn_streams *streams, struct tn_use *use)
 {
     TN_ASSERT(use->stream != NULL && use->fence == NULL);
-    use->fence = tn_streams_fence_use(streams, use->stream);
+    use->fence = tn_streams_enter_fence(streams, use->stream);
     use->stream = NULL;
 }
 
-void tn_uses_fence(struct tn_streams *streams, struct tn_block *block)
+void tn_uses_enter_fences(struct tn_streams *streams, struct tn_block *block)
 {
     TN_ASSERT(block->state != TN_BLOCK_PENDING); /* the block is being freed */
     for (struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
@@ -259,7 +259,7 @@ void tn_block_retire(struct tn_streams *streams, struct tn_block *block, struct 
     cold->fence = fence;
     cold->order = TN_ORDER_NONE;
     block->own_order = false;
-    tn_block_claim(block);
+    tn_block_note_claims(block);
     cold->freed_stamp = 0; /* the fence proves the stream's work */
     cold->proof_stamp = 0;
 }

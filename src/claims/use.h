@@ -28,7 +28,7 @@ struct tn_use {
 };
 
 /* Notes that the block's cold record may have uses, a fence or watches. */
-void tn_block_claim(struct tn_block *block);
+void tn_block_note_claims(struct tn_block *block);
 
 /* Notes that the order uses the LIVE block, and that the calling thread named the stream. An order
  * noted before only gets the new thread; the block's own order is not noted. HOST_MEMORY,
@@ -49,7 +49,7 @@ TARN_MUST_CHECK tarn_status tn_use_record(struct tn_streams *streams, struct tn_
 void tn_use_add(struct tn_streams *streams, struct tn_block *block, struct tn_use *use);
 
 /* The block is being freed: each of its uses outside captures gets a fence, which ends the use. */
-void tn_uses_fence(struct tn_streams *streams, struct tn_block *block);
+void tn_uses_enter_fences(struct tn_streams *streams, struct tn_block *block);
 
 /* Ends all uses of the block. */
 void tn_uses_end(struct tn_streams *streams, struct tn_block *block);

@@ -79,7 +79,7 @@ void tn_watches_forsake(struct tn_watches *watches, struct tn_block *block);
 /* The watches of a LIVE, PENDING or DISCARDED block; NULL: none. */
 static inline struct tn_watched *tn_block_watches(const struct tn_block *block)
 {
-    return block->claimed ? tn_block_cold(block)->watches : NULL;
+    return block->may_have_claims ? tn_block_cold(block)->watches : NULL;
 }
 
 #endif

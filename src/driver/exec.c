@@ -98,7 +98,7 @@ tarn_status tn_driver_capture_event(struct tn_gpu *gpu, tn_cu_stream stream, tn_
     }
     tn_gpu_leave(gpu, pushed);
     if (result != TN_CUDA_SUCCESS)
-        return tn_gpu_failed(gpu, result, "marking a capture", call);
+        return tn_gpu_failed(gpu, result, "recording an event of a capture", call);
     *event = made;
     return TARN_OK;
 }

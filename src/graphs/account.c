@@ -125,7 +125,7 @@ static int compare_addresses(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-static void put_in_order(struct account *account)
+static void sort_and_unite(struct account *account)
 {
     uint64_t *addresses = account->addresses;
     size_t kept = 0;
@@ -280,7 +280,7 @@ static tarn_status finish(struct account *account, tarn_status status,
                           tarn_graph_memory_info *memory)
 {
     if (status == TARN_OK) {
-        put_in_order(account);
+        sort_and_unite(account);
         (void)tn_device_visit(account->device, add_pool, account);
         status = add_externals(account);
     }

@@ -191,7 +191,7 @@ struct forks {
     size_t count;
 };
 
-static bool put_forks_of(tarn_pool *pool, void *context)
+static bool put_pool_forks(tarn_pool *pool, void *context)
 {
     struct forks *forks = context;
 
@@ -212,7 +212,7 @@ static void put_forks(struct tn_text *text, tarn_device *device, struct tn_order
 {
     struct forks forks = {text, origin, 0};
 
-    (void)tn_device_visit(device, put_forks_of, &forks);
+    (void)tn_device_visit(device, put_pool_forks, &forks);
     if (forks.count > FORKS_MAX)
         tn_put(text, " and %zu more", forks.count - FORKS_MAX);
 }

@@ -87,7 +87,7 @@ static tarn_status open_body(tarn_capture *capture, const tarn_capture_options *
     return status;
 }
 
-static void cancel_on(struct tn_gpu *gpu, tn_cu_stream stream, bool keep_graph)
+static void cancel_stream(struct tn_gpu *gpu, tn_cu_stream stream, bool keep_graph)
 {
     if (keep_graph)
         tn_driver_capture_cancel_body(gpu, stream);
@@ -97,7 +97,7 @@ static void cancel_on(struct tn_gpu *gpu, tn_cu_stream stream, bool keep_graph)
 
 static void cancel_driver_capture(tarn_capture *capture)
 {
-    cancel_on(&capture->device->gpu, capture->stream, capture->target != NULL);
+    cancel_stream(&capture->device->gpu, capture->stream, capture->target != NULL);
 }
 
 /* The driver's part of begin: a capture with a hold. */
@@ -397,7 +397,7 @@ static void end_left(tarn_capture *capture)
     tn_pool_unlock(capture->pool);
     if (left.capture_id == 0 || !goes_on(gpu, left.stream, left.thread_id, left.capture_id))
         return;
-    cancel_on(gpu, left.stream, left.keeps_graph);
+    cancel_stream(gpu, left.stream, left.keeps_graph);
     if (!left.keeps_graph)
         tn_device_forget_capture(capture->device, left.capture_id);
 }

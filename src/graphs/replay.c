@@ -108,7 +108,7 @@ static void allow_launches_alone(tarn_pool *pool, bool was_launched)
     if (is_visited(pool, replays)) {
         replays->lent = true;
     } else if (!atomic_load(&replays->shared)) {
-        atomic_store(&replays->ordered, false);
+        atomic_store(&replays->serialized, false);
         replays->crosses = replays->crosses && !replays->lent;
         replays->lent = false;
         if (!was_launched)
@@ -180,7 +180,7 @@ static struct tn_replays *lock_unvisited(tarn_pool *pool)
     return replays;
 }
 
-/* The same for a replay of the pool. */
+/* How a replay of the pool gets behind the last one. */
 static inline enum tn_turn find_pool_turn(const tarn_pool *pool, const struct tn_replays *replays,
                                           uint64_t stream_id)
 {
@@ -242,11 +242,11 @@ static tarn_status take_turn(tarn_pool *pool, tn_cu_stream stream, uint64_t stre
  * that the driver has written. */
 static TN_ALWAYS_INLINE bool begin_alone(struct tn_replays *replays)
 {
-    if (TN_UNLIKELY(atomic_load_explicit(&replays->ordered, memory_order_acquire)))
+    if (TN_UNLIKELY(atomic_load_explicit(&replays->serialized, memory_order_acquire)))
         return false;
     atomic_store_explicit(&replays->launching_alone, true, memory_order_relaxed);
     tn_barrier_light(); /* its heavy side: tn_replays_serialize */
-    if (TN_LIKELY(!atomic_load_explicit(&replays->ordered, memory_order_acquire)))
+    if (TN_LIKELY(!atomic_load_explicit(&replays->serialized, memory_order_acquire)))
         return true;
     atomic_store_explicit(&replays->launching_alone, false, memory_order_release);
     return false;
@@ -274,9 +274,9 @@ static TN_ALWAYS_INLINE void leave_alone(const struct alone *alone)
 }
 
 /* The driver's call between begin_alone and its end. */
-static TN_ALWAYS_INLINE tn_cu_result launch_alone(struct tn_replays *replays,
-                                                  const struct tn_gpu *gpu, tn_cu_graphexec exec,
-                                                  tn_cu_stream stream)
+static TN_ALWAYS_INLINE tn_cu_result launch_only_graph(struct tn_replays *replays,
+                                                       const struct tn_gpu *gpu,
+                                                       tn_cu_graphexec exec, tn_cu_stream stream)
 {
     const struct alone alone __attribute__((cleanup(leave_alone), unused)) = {replays, gpu};
 
@@ -298,7 +298,7 @@ static inline void note_replay(tarn_pool *pool, const struct tn_gpu *gpu,
 }
 
 /* Launches behind the last replay, wherever that was. *refused: the pool refuses the stream. */
-static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, bool *refused)
+static tarn_status order_and_launch(const tarn_graph *graph, tn_cu_stream stream, bool *refused)
 {
     tarn_pool *pool = graph->pool;
     struct tn_gpu *gpu = &pool->device->gpu;
@@ -340,14 +340,14 @@ static tarn_status launch_in_turn(const tarn_graph *graph, tn_cu_stream stream, 
 }
 
 /* Launches on any stream, whichever graphs the pool has. */
-static tarn_status launch(const tarn_graph *graph, tn_cu_stream stream, bool *refused)
+static tarn_status launch_any(const tarn_graph *graph, tn_cu_stream stream, bool *refused)
 {
     struct tn_replays *replays = graph->replays;
     struct tn_gpu *gpu = graph->gpu;
     tarn_status status;
 
     if (!begin_alone(replays))
-        return launch_in_turn(graph, stream, refused);
+        return order_and_launch(graph, stream, refused);
     status = tn_driver_exec_launch(gpu, graph->exec, stream);
     end_alone(replays, gpu);
     return status;
@@ -414,7 +414,7 @@ static TN_RARE tarn_status explain_failure(struct tn_gpu *gpu, tn_cu_stream stre
 /* Launches again, as long as the pool refuses the stream and turns out to have no other graph by
  * now. Each round but the last finds the graph alone: a further round comes only where other
  * threads' graphs come and go. */
-static TN_APART tarn_status launch_again(const tarn_graph *graph, tn_cu_stream stream)
+static TN_APART tarn_status retry_launch(const tarn_graph *graph, tn_cu_stream stream)
 {
     bool refused = false;
     int cancel;
@@ -422,10 +422,10 @@ static TN_APART tarn_status launch_again(const tarn_graph *graph, tn_cu_stream s
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     stream = tn_device_stream(graph->pool->device, stream);
-    status = launch(graph, stream, &refused);
+    status = launch_any(graph, stream, &refused);
     while (refused && try_launches_alone(graph)) {
         refused = false;
-        status = launch(graph, stream, &refused);
+        status = launch_any(graph, stream, &refused);
     }
     if (TN_UNLIKELY(status != TARN_OK))
         status = explain_failure(graph->gpu, stream, status);
@@ -447,9 +447,9 @@ static TN_ALWAYS_INLINE void leave_turn(const struct turn *turn)
     tn_replays_unlock(turn->replays);
 }
 
-static TN_ALWAYS_INLINE tn_cu_result launch_in_series(struct tn_replays *replays,
-                                                      const struct tn_gpu *gpu,
-                                                      tn_cu_graphexec exec, tn_cu_stream stream)
+static TN_ALWAYS_INLINE tn_cu_result call_and_note(struct tn_replays *replays,
+                                                   const struct tn_gpu *gpu, tn_cu_graphexec exec,
+                                                   tn_cu_stream stream)
 {
     struct turn turn __attribute__((cleanup(leave_turn))) = {replays, gpu, true};
     tn_cu_result result = tn_driver_exec_try_launch(gpu, exec, stream);
@@ -463,7 +463,7 @@ static TN_ALWAYS_INLINE tn_cu_result launch_in_series(struct tn_replays *replays
 __attribute__((unused)) static bool knows_next(const tarn_pool *pool,
                                                const struct tn_replays *replays)
 {
-    return atomic_load(&pool->replays) == replays && atomic_load(&replays->ordered) &&
+    return atomic_load(&pool->replays) == replays && atomic_load(&replays->serialized) &&
            atomic_load(&replays->stream_id) == replays->next_id &&
            atomic_load(&pool->replay_stream_id) == replays->next_id && !replays->crosses &&
            !replays->is_visited && replays->seen_series == atomic_load(&replays->series) &&
@@ -472,7 +472,7 @@ __attribute__((unused)) static bool knows_next(const tarn_pool *pool,
 
 /* Launches the next replay of several graphs on one stream. The record is the pool's at the time
  * when the graph was made: a record that its pool has left knows no next stream. */
-static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_stream stream)
+static TN_APART TN_HOT tarn_status launch_known_stream(const tarn_graph *graph, tn_cu_stream stream)
 {
     struct tn_gpu *gpu = graph->gpu;
     struct tn_replays *replays = graph->replays;
@@ -484,10 +484,10 @@ static TN_APART TN_HOT tarn_status launch_next(const tarn_graph *graph, tn_cu_st
     tn_lock_acquire_spin(&replays->lock, TN_RANK_REPLAY);
     if (TN_UNLIKELY(replays->next_id != stream_id)) {
         tn_replays_unlock(replays);
-        return launch_again(graph, stream);
+        return retry_launch(graph, stream);
     }
     TN_ASSERT(knows_next(graph->pool, replays));
-    return tn_driver_exec_conclude(gpu, launch_in_series(replays, gpu, graph->exec, stream));
+    return tn_driver_exec_conclude(gpu, call_and_note(replays, gpu, graph->exec, stream));
 }
 
 /* For a GPU that is not calm. It is usable all the same where functions of the program's are being
@@ -498,10 +498,10 @@ static TN_RARE tarn_status replay_after_news(const tarn_graph *graph, tn_cu_stre
 
     tn_user_code_check();
     status = tn_gpu_check(graph->gpu);
-    return status == TARN_OK ? launch_again(graph, stream) : status;
+    return status == TARN_OK ? retry_launch(graph, stream) : status;
 }
 
-/* The frequent case stands in here and in launch_next, and in few lines of code: after a launch
+/* The frequent case stands in here and in launch_known_stream, and in few lines of code: after a launch
  * nothing of the library is in the caches, and each line is another miss. Values read from memory
  * are kept in variables: behind an atomic access the compiler would read them again. */
 tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream)
@@ -513,10 +513,10 @@ tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream)
     if (TN_UNLIKELY(!tn_gpu_is_calm(gpu)))
         return replay_after_news(graph, stream);
     if (TN_UNLIKELY(tn_stream_is_default(stream)))
-        return launch_again(graph, stream);
+        return retry_launch(graph, stream);
     if (TN_UNLIKELY(!begin_alone(replays)))
-        return launch_next(graph, stream);
-    result = launch_alone(replays, gpu, graph->exec, stream);
+        return launch_known_stream(graph, stream);
+    result = launch_only_graph(replays, gpu, graph->exec, stream);
     return TN_LIKELY(result == TN_CUDA_SUCCESS)
                ? TARN_OK
                : not_launched(gpu, stream, result, tn_driver_exec_refuse);

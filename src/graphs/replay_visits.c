@@ -28,11 +28,11 @@ void tn_replays_enter_series(tarn_pool *pool, struct tn_replays *replays, uint64
 static void borrow(struct tn_replays *replays)
 {
     TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
-    if (atomic_load(&replays->ordered))
+    if (atomic_load(&replays->serialized))
         return;
     replays->lent = true;
-    atomic_store(&replays->ordered, true);
-    tn_barrier_heavy(); /* its light side: begin_alone */
+    atomic_store(&replays->serialized, true);
+    tn_barrier_heavy(); /* its light side: begin_alone in graphs/replay.c */
 }
 
 tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit, bool *unordered)
@@ -48,7 +48,7 @@ tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit, bool
     if (replays->visitor != NULL)
         goto unlock; /* the pools have one record: it is visited once */
     borrow(replays);
-    TN_ASSERT(atomic_load(&replays->ordered));
+    TN_ASSERT(atomic_load(&replays->serialized));
     if (replays->seen_series != series)
         tn_replays_enter_series(pool, replays, series);
     turn = tn_replays_find_turn(gpu, replays, visit->stream_id);

@@ -2,7 +2,8 @@
 /* replay_visits.h -- turns that restores take among the replays of a pool's graphs, and how work gets
  * behind the last replay.
  *
- * Locking: the pool's replay lock, rank REPLAY, except where said. */
+ * Locking: tn_replays_find_turn and tn_replays_enter_series want the record's lock, rank REPLAY, to be
+ * held. The others take it, but for tn_replays_are_launching and tn_replays_precede, which need none. */
 #ifndef TARN_GRAPHS_REPLAY_VISITS_H
 #define TARN_GRAPHS_REPLAY_VISITS_H
 
@@ -25,7 +26,7 @@ TARN_MUST_CHECK tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_vi
 
 /* For a visit whose wait was in vain, since other threads replay all the time. Until
  * tn_replays_end_awaited each replay is ordered and leaves an event: the next wait for the device
- * settles all launches before. The lock of a pool may be held. */
+ * proves all launches before over. The lock of a pool may be held. */
 void tn_replays_await_visit(tarn_pool *pool);
 
 /* For all pools, since the visited pools may be others by now. A restore of another thread that
@@ -65,6 +66,6 @@ tn_replays_find_turn(const struct tn_gpu *gpu, const struct tn_replays *replays,
 }
 
 /* Forgets the last replay: the graphs of its time are gone. */
-void tn_replays_enter_series(tarn_pool *pool, struct tn_replays *replays, uint64_t series);
+TN_APART void tn_replays_enter_series(tarn_pool *pool, struct tn_replays *replays, uint64_t series);
 
 #endif

@@ -54,8 +54,8 @@ static TN_APART bool take_and_note_birth(struct tn_arena *arena, const struct tn
     struct tn_place place;
 
     tn_place_ask(gpu, stream, request->order, &place);
-    return tn_steady_note_birth(arena, key, &place, request->requested, request->alignment,
-                                address);
+    return tn_steady_allocate_and_note_birth(arena, key, &place, request->requested,
+                                             request->alignment, address);
 }
 
 /* Takes what the arena of the order has at hand. The default pool's captures are counted, and no
@@ -69,7 +69,7 @@ static bool try_arena(tarn_pool *pool, const struct tn_request *request, tarn_st
     if (arena == NULL)
         return false;
     if (request->order.capture_id == 0)
-        return tn_steady_try(arena, key, request->requested, request->alignment, address);
+        return tn_steady_try_allocate(arena, key, request->requested, request->alignment, address);
     return !pool->is_default &&
            (tn_steady_reissue(arena, key, request->requested, request->alignment, address) ||
             take_and_note_birth(arena, &key, &tn_pool_device(pool)->gpu, request, stream, address));
@@ -77,8 +77,8 @@ static bool try_arena(tarn_pool *pool, const struct tn_request *request, tarn_st
 
 /* Takes bytes that no arena has at hand. route_id: of the route that has led to the pool, and
  * pinned it; 0: none. */
-static TN_APART tarn_status call_pool(tarn_pool *pool, const struct tn_request *request,
-                                      tarn_stream stream, uint64_t route_id, void **address)
+static TN_APART tarn_status pin_and_take(tarn_pool *pool, const struct tn_request *request,
+                                         tarn_stream stream, uint64_t route_id, void **address)
 {
     bool captured = request->order.capture_id != 0;
     tarn_status status = TARN_OK;
@@ -100,7 +100,7 @@ static tarn_status take(tarn_pool *pool, const struct tn_request *request, tarn_
         see_end(tn_pool_device(pool));
     return try_arena(pool, request, stream, address)
                ? TARN_OK
-               : call_pool(pool, request, stream, route_id, address);
+               : pin_and_take(pool, request, stream, route_id, address);
 }
 
 static tarn_status choose_and_take(tarn_device *device, const struct tn_request *request,
@@ -206,8 +206,8 @@ TN_HOT tarn_status tn_serve_routed(tarn_device *device, uint64_t bytes, tarn_str
 /* Takes bytes that no arena has at hand, for a stream that the fast look has found idle. The
  * function stands apart, and is the last call of its caller: the way at hand keeps no place for the
  * request. */
-static TN_APART tarn_status call_pool_idle(tarn_pool *pool, uint64_t bytes, uint64_t alignment,
-                                           tarn_stream stream, uint64_t id, void **address)
+static TN_APART tarn_status pin_and_allocate(tarn_pool *pool, uint64_t bytes, uint64_t alignment,
+                                             tarn_stream stream, uint64_t id, void **address)
 {
     const struct tn_request request = {bytes, alignment, {id, 0}};
     TN_CALL(call);
@@ -224,9 +224,9 @@ TN_HOT tarn_status tn_serve_pool(tarn_device *device, tarn_pool *pool, uint64_t 
     if (TN_UNLIKELY(!tn_stream_is_idle(&device->gpu, stream, &id)))
         return look_and_serve(device, pool, bytes, alignment, stream, address);
     see_end(device);
-    if (TN_LIKELY(tn_steady_allocate(pool, (struct tn_order){id, 0}, bytes, alignment, address)))
+    if (TN_LIKELY(tn_pool_try_allocate(pool, (struct tn_order){id, 0}, bytes, alignment, address)))
         return TARN_OK;
-    return call_pool_idle(pool, bytes, alignment, stream, id, address);
+    return pin_and_allocate(pool, bytes, alignment, stream, id, address);
 }
 
 /* Apart from the routed way of most allocations, whose alignment is known. */

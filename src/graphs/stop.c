@@ -64,7 +64,7 @@ static tarn_status fall_broken(tarn_capture *capture, const char *said)
 
 /* The same for a reason that the driver has not given, followed by the known facts of the capture.
  */
-static tarn_status fall_broken_by(tarn_capture *capture, const char *why)
+static tarn_status explain_and_fall(tarn_capture *capture, const char *why)
 {
     char said[TN_CAPTURE_SAID_BYTES];
     struct tn_text text = {said, sizeof said, 0};
@@ -120,7 +120,7 @@ tarn_status tn_capture_take_section(tarn_capture *capture)
 
     TN_ASSERT(capture->stage == TN_CAPTURE_OPEN);
     if (tn_capture_is_dropped(capture, &graph))
-        return fall_broken_by(capture, dropped_by_driver);
+        return explain_and_fall(capture, dropped_by_driver);
     status = tn_stream_look(gpu, capture->stream, TN_STREAM_GRAPH, &state);
     if (status != TARN_OK)
         return status;
@@ -132,7 +132,7 @@ tarn_status tn_capture_take_section(tarn_capture *capture)
         return broken(said);
     }
     if (state.order.capture_id != capture->capture_id)
-        return fall_broken_by(capture, "the stream's capture was ended elsewhere");
+        return explain_and_fall(capture, "the stream's capture was ended elsewhere");
     order = state.order;
     if (searches_forks(capture)) /* afterwards the graph is gone */
         seen = tn_loose_end_find(gpu, capture->stream);

@@ -75,7 +75,7 @@ struct tn_arena {
     uint64_t sequences_end; /* the end of the numbers taken for the arena */
     struct tn_block_store store; /* for heap/steady.c; no slabs of its own */
     /* Frees by threads other than its user, before the arena is shared. */
-    uint8_t visit_count;
+    uint8_t guest_free_count;
     /* How often the store was found empty: the more often, the more records it keeps. */
     uint8_t exhaustions;
     uint8_t patience; /* 2^patience turns in a row make the user the owner */
@@ -162,7 +162,7 @@ static inline bool tn_arena_serves_captures(const struct tn_arena *arena)
  * - a capture allocated the block and the memory goes to captures, whose graphs the pool keeps in
  *   order; or
  * - its stream is retired, and the fence stands for the stream's work. */
-static inline bool tn_block_is_in_order(const struct tn_block *block)
+static inline bool tn_block_next_use_follows(const struct tn_block *block)
 {
     const struct tn_arena *arena = block->heap->arena;
 
@@ -183,8 +183,8 @@ static inline void tn_block_pass(struct tn_block *block, struct tn_heap *heap)
     block->heap = heap;
     if (ordered)
         tn_block_set_order(block, order);
-    block->other_kind = tn_kind_of(tn_block_bytes(block)) != heap->kind; /* P20 */
-    if (block->state == TN_BLOCK_PENDING && !tn_block_is_in_order(block))
+    block->in_other_heap = tn_kind_of(tn_block_bytes(block)) != heap->kind; /* P20 */
+    if (block->state == TN_BLOCK_PENDING && !tn_block_next_use_follows(block))
         tn_block_cold(block)->proof_stamp = tn_block_cold(block)->freed_stamp; /* P24 */
     if (block->state == TN_BLOCK_LIVE)
         tn_live_update(block); /* P23 */
@@ -228,7 +228,7 @@ static inline void tn_segment_admit(struct tn_segment *segment, const struct tn_
 }
 
 /* bytes: the arena's chunks of the segment. If these are all its chunks, the segment is no longer
- * divided. */
+ * mixed. */
 static inline void tn_segment_unite(struct tn_segment *segment, const struct tn_arena *arena,
                                     uint64_t bytes)
 {
@@ -289,7 +289,7 @@ void tn_block_count_freed(struct tn_block *block, uint64_t freed_stamp, uint64_t
 static inline void tn_block_enter(struct tn_block *block, struct tn_chunk *chunk, bool open)
 {
     TN_ASSERT(block->offset >= chunk->offset && block->offset < tn_chunk_end(chunk));
-    tn_live_insert_in(chunk, block, open);
+    tn_chunk_live_insert(chunk, block, open);
     if (tn_block_end(block) <= tn_chunk_end(chunk))
         chunk->used_bytes += tn_block_bytes(block);
     else

@@ -19,7 +19,7 @@
 #include "base/contract.h"
 #include "base/hot.h"
 
-enum { STEP_BITS = 4, OWN_BIN_STEPS = 8 };
+enum { STEP_BITS = 4, OWN_BIN_TRIES = 8 };
 
 static inline unsigned word_of(unsigned bin)
 {
@@ -137,7 +137,7 @@ struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes)
     struct tn_block *block = bins->heads[bin];
     struct tn_block *larger;
 
-    for (int steps = 0; block != NULL && steps < OWN_BIN_STEPS; steps++) {
+    for (int steps = 0; block != NULL && steps < OWN_BIN_TRIES; steps++) {
         if (tn_block_bytes(block) >= bytes)
             return block;
         block = block->list_next;
@@ -180,7 +180,7 @@ struct tn_block *tn_bins_find_inner(const struct tn_bins *bins, uint64_t bytes)
     struct tn_block *edge = NULL; /* the smallest block which can be extended, or nearly */
     struct tn_block *larger;
 
-    for (int steps = 0; block != NULL && steps < OWN_BIN_STEPS; steps++) {
+    for (int steps = 0; block != NULL && steps < OWN_BIN_TRIES; steps++) {
         if (tn_block_bytes(block) >= bytes) {
             if (!block->extends)
                 return block;
@@ -295,15 +295,15 @@ static struct tn_block *sorted(struct tn_block *block)
 }
 
 /* Whether the list is in order. Counts *steps down; false: *steps was too low. */
-static bool check_sorted(const struct tn_block *block, uint64_t *steps, bool *in_order)
+static bool check_sorted(const struct tn_block *block, uint64_t *steps, bool *is_sorted)
 {
-    *in_order = true;
+    *is_sorted = true;
     for (; block != NULL; block = block->list_next) {
         if (*steps == 0)
             return false;
         *steps -= 1;
         if (block->list_next != NULL && !precedes(block, block->list_next))
-            *in_order = false;
+            *is_sorted = false;
     }
     return true;
 }
@@ -313,11 +313,11 @@ bool tn_bins_sort(struct tn_bins *bins, uint64_t *steps)
     for (unsigned word = 0; word < TN_BIN_WORDS; word++) {
         for (uint64_t bits = bins->words[word]; bits != 0; bits &= bits - 1) {
             struct tn_block **head = head_of(bins, word, bits);
-            bool in_order;
+            bool is_sorted;
 
-            if (!check_sorted(*head, steps, &in_order))
+            if (!check_sorted(*head, steps, &is_sorted))
                 return false;
-            if (!in_order)
+            if (!is_sorted)
                 *head = sorted(*head);
         }
     }

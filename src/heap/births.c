@@ -14,7 +14,7 @@
 #include "base/contract.h"
 #include "base/host.h"
 
-enum { LOOKS = 4, ITEMS_MIN = 64 };
+enum { NEWEST_MOST = 4, ITEMS_MIN = 64 };
 
 /* The births of an arena where memory is lacking even for the record. */
 static struct tn_births lost_births = {.lost = true};
@@ -49,7 +49,7 @@ static void enter_place(struct tn_births *births, const struct tn_place *place)
  * captured since then can mean its block. */
 static void forget_same(struct tn_births *births, uint64_t address)
 {
-    for (size_t i = births->count; i > 0 && births->count - i < LOOKS; i--) {
+    for (size_t i = births->count; i > 0 && births->count - i < NEWEST_MOST; i--) {
         struct tn_birth *item = &births->items[i - 1];
 
         TN_ASSERT(item->place <= births->place);

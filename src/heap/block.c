@@ -35,7 +35,7 @@ static void push(struct tn_block_store *store, struct tn_block *block)
 }
 
 /* Makes the batch's records the next to be taken. */
-static void begin_batch(struct tn_block_store *store)
+static void open_batch(struct tn_block_store *store)
 {
     TN_ASSERT(store->spare == NULL && store->batches != NULL);
     store->spare = store->batches;
@@ -50,7 +50,7 @@ static struct tn_block *pop(struct tn_block_store *store)
     TN_ASSERT(store->spare_count > 0); /* reserved before */
     store->spare_count -= 1;
     if (store->spare == NULL && store->batches != NULL)
-        begin_batch(store);
+        open_batch(store);
     block = store->spare;
     if (block != NULL) {
         store->spare = block->list_next;
@@ -188,7 +188,7 @@ struct tn_block *tn_block_take(struct tn_block_store *store)
 
 void tn_block_give(struct tn_block_store *store, struct tn_block *block)
 {
-    TN_ASSERT(!block->claimed ||
+    TN_ASSERT(!block->may_have_claims ||
               (tn_block_cold(block)->uses == NULL && tn_block_cold(block)->fence == NULL &&
                tn_block_cold(block)->watches == NULL));
     if (TARN_DEBUG_CHECKS)

@@ -5,8 +5,8 @@
  *   P2  a block is UNMAPPED exactly where no chunk is; every chunk under any other block belongs to
  *       the block's heap and, where the segment is not mixed, to the segment's first arena
  *   P3  no two neighbours are both UNMAPPED, and no two neighbours of one heap are both FREE
- *   P18 a LIVE or PENDING block that is not claimed has no use, no fence and no watch
- *   P20 a LIVE or PENDING block is of other_kind if and only if its heap is for blocks of another size
+ *   P18 a LIVE or PENDING block without may_have_claims has no use, no fence and no watch
+ *   P20 a LIVE or PENDING block is in_other_heap if and only if its heap is for blocks of another size
  *   P24 a PENDING block whose next user is not ordered behind its last use waits for a proof
  *
  * A block's record is one cache line, with the fields which every allocation and every free needs.
@@ -76,13 +76,13 @@ struct tn_block {
     uint8_t state;        /* enum tn_block_state */
     /* LIVE, PENDING: has its arena's order; else the order in the cold record. */
     bool own_order : 1;
-    bool claimed : 1;    /* the cold record may have uses, a fence or watches */
-    bool other_kind : 1; /* LIVE, PENDING: P20 */
-    bool extends : 1;    /* FREE: P4, an UNMAPPED block follows */
+    bool may_have_claims : 1; /* the cold record may have uses, a fence or watches */
+    bool in_other_heap : 1;   /* LIVE, PENDING: P20 */
+    bool extends : 1;         /* FREE: P4, an UNMAPPED block follows */
     /* PENDING: freed while captures of the pool were under way, and not by the order which would
      * reuse the memory there */
     bool captured_free : 1;
-    /* PENDING: a poll has found no user any more; the block waits to be settled: pools/pending.h */
+    /* PENDING: a poll has found no user any more; the block waits for a settlement: pools/pending.h */
     bool ended : 1;
     /* captured_free, and one of these captures has no hold: its graph brings a hold when adopted */
     bool unheld : 1;
@@ -251,12 +251,12 @@ bool tn_block_add_cold(const struct tn_block *block);
 /* The uses of a LIVE or PENDING block, and its fence; NULL: none. */
 static inline struct tn_use *tn_block_uses(const struct tn_block *block)
 {
-    return block->claimed ? tn_block_cold(block)->uses : NULL;
+    return block->may_have_claims ? tn_block_cold(block)->uses : NULL;
 }
 
 static inline struct tn_fence *tn_block_fence(const struct tn_block *block)
 {
-    return block->claimed ? tn_block_cold(block)->fence : NULL;
+    return block->may_have_claims ? tn_block_cold(block)->fence : NULL;
 }
 
 static inline uint64_t tn_block_bytes(const struct tn_block *block)

@@ -73,7 +73,7 @@ static tarn_status check_in_state(const struct tn_block *block)
         break;
     }
     if (block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_PENDING)
-        TN_EXPECT_EQUAL("P20", "whether a block is other_kind", block->other_kind,
+        TN_EXPECT_EQUAL("P20", "whether a block is in the other kind's heap", block->in_other_heap,
                         block->heap->kind != tn_kind_of(tn_block_bytes(block)));
     return TARN_OK;
 }
@@ -91,8 +91,8 @@ tarn_status tn_block_check(const struct tn_block *block)
         status = check_chunk_at(block, tn_block_end(block) - TN_BLOCK_BYTES_MIN);
     if (status == TARN_OK)
         status = check_in_state(block);
-    if (status == TARN_OK && !block->claimed && tn_block_has_cold(block))
-        TN_EXPECT_EQUAL("P18", "whether a block that is not claimed has a use, a fence or a watch",
+    if (status == TARN_OK && !block->may_have_claims && tn_block_has_cold(block))
+        TN_EXPECT_EQUAL("P18", "whether a block without claims has a use, a fence or a watch",
                         tn_block_cold(block)->uses != NULL || tn_block_cold(block)->fence != NULL ||
                             tn_block_cold(block)->watches != NULL,
                         0);
@@ -368,11 +368,11 @@ void tn_check_turn(struct tn_heap *heap, const char *file, int line)
 {
     struct tn_heap_turn *turn = &heap->turn;
 
-    if (turn->mutation_count == 0 || turn->mutation_count < turn->visited_count)
+    if (turn->mutation_count == 0 || turn->mutation_count < turn->last_check_count)
         return;
     *turn = (struct tn_heap_turn){.segments = turn->segments};
-    tn_check_status(
-        tn_heap_check(heap, turn->segments != NULL ? *turn->segments : NULL, &turn->visited_count),
-        file, line);
+    tn_check_status(tn_heap_check(heap, turn->segments != NULL ? *turn->segments : NULL,
+                                  &turn->last_check_count),
+                    file, line);
 }
 #endif

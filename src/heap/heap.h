@@ -23,7 +23,7 @@ struct tn_loose_slot {
 struct tn_heap_turn {
     struct tn_segment *const *segments; /* the owner's first segment; NULL: none are known */
     uint64_t mutation_count;            /* mutations since the last check */
-    uint64_t visited_count;             /* things looked at by the last check */
+    uint64_t last_check_count;          /* things looked at by the last check */
 };
 #endif
 

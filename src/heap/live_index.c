@@ -143,7 +143,7 @@ static bool suffices(const struct tn_chunk *chunk, uint64_t needed)
 
 static uint64_t rehashed(const struct tn_chunk *chunk, uint32_t factor, uint64_t entry)
 {
-    uint64_t hash = tn_live_hash_by(chunk, tn_live_block(entry)->offset, factor);
+    uint64_t hash = tn_live_hash_factor(chunk, tn_live_block(entry)->offset, factor);
 
     return hash << TN_LIVE_HASH_SHIFT | (entry & (((uint64_t)1 << TN_LIVE_HASH_SHIFT) - 1));
 }
@@ -187,7 +187,7 @@ bool tn_live_reserve(struct tn_chunk *chunk, uint32_t count)
     return true;
 }
 
-bool tn_live_reserve_under(const struct tn_block *block)
+bool tn_block_reserve_entries(const struct tn_block *block)
 {
     uint64_t end = tn_min(tn_block_end(block), block->offset + TN_PAGE_BYTES);
 
@@ -219,7 +219,7 @@ void tn_live_drop(struct tn_chunk *chunk)
     chunk->live_room = 0;
 }
 
-void tn_live_insert_in(struct tn_chunk *chunk, struct tn_block *block, bool open)
+void tn_chunk_live_insert(struct tn_chunk *chunk, struct tn_block *block, bool open)
 {
     TN_ASSERT(tn_live_has_room(chunk));
     TN_ASSERT(tn_live_at(chunk, block->offset) == NULL); /* P5 */
@@ -258,7 +258,7 @@ static atomic_uint_fast64_t *place_of(const struct tn_chunk *chunk, const struct
     return place;
 }
 
-void tn_live_remove_in(struct tn_chunk *chunk, struct tn_block *block)
+void tn_chunk_live_remove(struct tn_chunk *chunk, struct tn_block *block)
 {
     TN_ASSERT(chunk->live_count > 0); /* P5 */
     close_gap(chunk->live, chunk->live_size, (uint32_t)(place_of(chunk, block) - chunk->live));
@@ -285,12 +285,12 @@ bool tn_live_is_open(const struct tn_block *block)
 
 void tn_live_insert(struct tn_block *block)
 {
-    tn_live_insert_in(chunk_of(block), block, tn_block_is_plain(block));
+    tn_chunk_live_insert(chunk_of(block), block, tn_block_is_plain(block));
 }
 
 void tn_live_remove(struct tn_block *block)
 {
-    tn_live_remove_in(chunk_of(block), block);
+    tn_chunk_live_remove(chunk_of(block), block);
 }
 
 struct tn_block *tn_live_find(const tarn_pool *pool, uint64_t address)

@@ -63,7 +63,7 @@ _Static_assert(TN_LIVE_OPEN_SHIFT + TN_LIVE_RECORD_BITS == TN_BLOCK_ADDRESS_BITS
 bool tn_live_reserve(struct tn_chunk *chunk, uint32_t count);
 
 /* tn_live_reserve for a block that begins in the FREE block, aligned to 2 MiB at most. */
-bool tn_live_reserve_under(const struct tn_block *block);
+bool tn_block_reserve_entries(const struct tn_block *block);
 
 /* Whether the chunk's table has room for another block. */
 static inline bool tn_live_has_room(const struct tn_chunk *chunk)
@@ -78,8 +78,8 @@ uint64_t tn_live_bring_near(const struct tn_chunk *chunk);
 /* Gives up the table of a chunk in which no block begins. */
 void tn_live_drop(struct tn_chunk *chunk);
 
-static inline uint32_t tn_live_hash_by(const struct tn_chunk *chunk, uint64_t offset,
-                                       uint32_t factor)
+static inline uint32_t tn_live_hash_factor(const struct tn_chunk *chunk, uint64_t offset,
+                                           uint32_t factor)
 {
     uint32_t place = (uint32_t)((offset - chunk->offset) >> TN_BLOCK_BITS);
 
@@ -90,7 +90,7 @@ static inline uint32_t tn_live_hash_by(const struct tn_chunk *chunk, uint64_t of
 /* The hash of an offset in the chunk's segment, a multiple of TN_BLOCK_BYTES_MIN. */
 static inline uint32_t tn_live_hash(const struct tn_chunk *chunk, uint64_t offset)
 {
-    return tn_live_hash_by(chunk, offset, chunk->live_factor);
+    return tn_live_hash_factor(chunk, offset, chunk->live_factor);
 }
 
 /* Where a search for the hash begins in a table of this size. */
@@ -182,7 +182,7 @@ static inline struct tn_block *tn_live_close_at(const struct tn_chunk *chunk, ui
 static inline bool tn_block_is_plain(const struct tn_block *block)
 {
     TN_ASSERT(block->state != TN_BLOCK_UNMAPPED);
-    return block->own_order && !block->claimed && !block->other_kind &&
+    return block->own_order && !block->may_have_claims && !block->in_other_heap &&
            block->state != TN_BLOCK_DISCARDED;
 }
 
@@ -194,10 +194,10 @@ bool tn_live_is_open(const struct tn_block *block);
 void tn_live_update(struct tn_block *block);
 
 /* Enters a block that begins in the chunk; room was reserved before. open: the block is plain. */
-void tn_live_insert_in(struct tn_chunk *chunk, struct tn_block *block, bool open);
-void tn_live_remove_in(struct tn_chunk *chunk, struct tn_block *block);
+void tn_chunk_live_insert(struct tn_chunk *chunk, struct tn_block *block, bool open);
+void tn_chunk_live_remove(struct tn_chunk *chunk, struct tn_block *block);
 
-/* tn_live_insert_in and tn_live_remove_in for the chunk in which the block begins. */
+/* tn_chunk_live_insert and tn_chunk_live_remove for the chunk in which the block begins. */
 void tn_live_insert(struct tn_block *block);
 void tn_live_remove(struct tn_block *block);
 

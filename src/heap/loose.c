@@ -23,7 +23,7 @@ void tn_loose_coalesce(struct tn_arena *arena, struct tn_block *block)
 {
     TN_ASSERT(block->state == TN_BLOCK_LOOSE && block->heap->loose != block); /* P19 */
     expect_neighbours(block); /* prefetched while the index is updated */
-    tn_loose_take_out(block, block->loose_stamp);
+    tn_block_leave(block, block->loose_stamp);
     block->state = TN_BLOCK_FREE;
     tn_arena_put(arena, block);
 }
@@ -61,7 +61,7 @@ static TN_APART void make_room(struct tn_arena *arena, struct tn_heap *heap)
     TN_ASSERT(heap->loose_count < LOOSE_MAX);
 }
 
-void tn_loose_put_aside(struct tn_arena *arena, struct tn_heap *heap)
+void tn_loose_shelve(struct tn_arena *arena, struct tn_heap *heap)
 {
     struct tn_block *block = heap->loose;
     uint32_t hash = tn_loose_hash(block->units);

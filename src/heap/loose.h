@@ -44,7 +44,7 @@ enum {
     /* 4 MiB: larger blocks are few, and the edge of the mapped memory is worth more than the
      * time. */
     TN_LOOSE_LARGE_UNITS = (4 << 20) >> TN_BLOCK_BITS,
-    TN_LOOSE_STEPS = 4, /* blocks of a slot which an allocation looks at */
+    TN_LOOSE_TRIES = 4, /* blocks of a slot which an allocation looks at */
 };
 
 /* loose: NULL: none. */
@@ -64,12 +64,12 @@ static TN_ALWAYS_INLINE bool tn_loose_is_edge(const struct tn_block *block)
 }
 
 /* Takes a loose block out of the books; epoch: when it was freed. */
-static TN_ALWAYS_INLINE void tn_loose_take_out(struct tn_block *block, uint64_t epoch)
+static TN_ALWAYS_INLINE void tn_block_leave(struct tn_block *block, uint64_t epoch)
 {
     struct tn_chunk *chunk = tn_block_chunk_at(block, block->offset);
 
     TN_ASSERT(block->state == TN_BLOCK_LOOSE || block->state == TN_BLOCK_LIVE);
-    tn_live_remove_in(chunk, block);
+    tn_chunk_live_remove(chunk, block);
     if (tn_block_end(block) <= tn_chunk_end(chunk)) {
         TN_ASSERT(chunk->used_bytes >= tn_block_bytes(block)); /* P6 */
         chunk->used_bytes -= tn_block_bytes(block);
@@ -86,12 +86,12 @@ TN_APART void tn_loose_coalesce(struct tn_arena *arena, struct tn_block *block);
 TN_APART void tn_loose_empty_slots(struct tn_arena *arena, struct tn_heap *heap);
 
 /* The block freed last goes to a slot, or coalesces. */
-TN_APART void tn_loose_put_aside(struct tn_arena *arena, struct tn_heap *heap);
+TN_APART void tn_loose_shelve(struct tn_arena *arena, struct tn_heap *heap);
 
-static inline void tn_loose_put_last_aside(struct tn_arena *arena, struct tn_heap *heap)
+static inline void tn_loose_shelve_last(struct tn_arena *arena, struct tn_heap *heap)
 {
     if (heap->loose != NULL)
-        tn_loose_put_aside(arena, heap);
+        tn_loose_shelve(arena, heap);
 }
 
 /* Coalesces all loose blocks of the heap. */
@@ -124,7 +124,7 @@ static inline uint64_t tn_loose_size_bit(uint32_t hash)
 }
 
 /* Takes a block of this very size out of the slots; NULL: none found. */
-static inline struct tn_block *tn_loose_take(struct tn_heap *heap, uint64_t bytes,
+static inline struct tn_block *tn_loose_pick(struct tn_heap *heap, uint64_t bytes,
                                              uint64_t alignment)
 {
     uint32_t hash = tn_loose_hash((uint32_t)(bytes >> TN_BLOCK_BITS));
@@ -135,7 +135,7 @@ static inline struct tn_block *tn_loose_take(struct tn_heap *heap, uint64_t byte
     if ((slot->sizes & tn_loose_size_bit(hash)) == 0)
         return NULL; /* reads no record */
     block = *link;
-    for (int steps = 0; block != NULL && steps < TN_LOOSE_STEPS; steps++) {
+    for (int steps = 0; block != NULL && steps < TN_LOOSE_TRIES; steps++) {
         TN_ASSERT(block->state == TN_BLOCK_LOOSE && block->heap == heap); /* P19 */
         if (tn_loose_fits(block, bytes, alignment)) {
             *link = block->loose_next;

@@ -46,7 +46,7 @@ enum {
     SEQUENCES = 256,         /* numbers for blocks, taken at a time */
     /* Frees by other threads than an arena's user before it has an inbox: a stream may change
      * threads now and then. */
-    VISITS = 16,
+    GUEST_FREES = 16,
     /* 64 MiB: for larger blocks all loose blocks coalesce first. */
     LARGEST_UNITS = (64 << 20) >> TN_BLOCK_BITS,
 };
@@ -104,8 +104,8 @@ static TN_ALWAYS_INLINE struct tn_block *cut(struct tn_arena *arena, struct tn_h
     block = tn_arena_carve(arena, block, offset, bytes);
     TN_ASSERT(block->offset == offset && tn_block_bytes(block) == bytes);
     block->own_order = true;
-    block->claimed = false;    /* P18 */
-    block->other_kind = false; /* P20 */
+    block->may_have_claims = false; /* P18 */
+    block->in_other_heap = false;   /* P20 */
     tn_block_enter(block, chunk, true);
     expect_next(chunk, block);
     return block;
@@ -128,14 +128,14 @@ static inline struct tn_block *coalesce_and_cut(struct tn_arena *arena, struct t
 struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, uint64_t requested,
                                 uint64_t alignment, uint64_t bytes)
 {
-    struct tn_block *block = tn_loose_take(heap, bytes, alignment);
+    struct tn_block *block = tn_loose_pick(heap, bytes, alignment);
 
     TN_ASSERT(tn_arena_is_locked(arena));
     TN_ASSERT(heap->arena == arena);
     if (block == NULL && bytes > (uint64_t)LARGEST_UNITS << TN_BLOCK_BITS)
         tn_loose_coalesce_all(arena, heap);
     else
-        tn_loose_put_last_aside(arena, heap);
+        tn_loose_shelve_last(arena, heap);
     if (block == NULL)
         block = coalesce_and_cut(arena, heap, alignment, bytes);
     else if (arena->allocates == TN_STEADY_SHARED)
@@ -157,8 +157,8 @@ static bool free_block(struct tn_arena *arena, struct tn_heap *heap, struct tn_b
 {
     TN_ASSERT(tn_arena_is_locked(arena));
     TN_ASSERT(block->state == TN_BLOCK_LIVE && block->heap == heap);
-    tn_loose_put_last_aside(arena, heap);
-    if (TN_UNLIKELY(tn_steady_is_enclosed(arena, heap, block)))
+    tn_loose_shelve_last(arena, heap);
+    if (TN_UNLIKELY(tn_steady_would_enclose(arena, heap, block)))
         return false;
     tn_steady_loosen(arena, heap, block);
     if (TN_UNLIKELY(arena->coalesces || coalesces_at_edge(heap, block))) {
@@ -256,9 +256,9 @@ static bool allocate_and_note_birth(struct tn_arena *arena, const struct tn_plac
     return true;
 }
 
-bool tn_steady_note_birth(struct tn_arena *arena, const struct tn_steady_key *key,
-                          const struct tn_place *place, uint64_t requested, uint64_t alignment,
-                          void **address)
+bool tn_steady_allocate_and_note_birth(struct tn_arena *arena, const struct tn_steady_key *key,
+                                       const struct tn_place *place, uint64_t requested,
+                                       uint64_t alignment, void **address)
 {
     bool done = false;
 
@@ -280,7 +280,7 @@ bool tn_steady_note_birth(struct tn_arena *arena, const struct tn_steady_key *ke
 bool tn_arena_receive_and_allocate(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
                                    void **address)
 {
-    return tn_arena_allocate_body(arena, requested, alignment, true, address);
+    return tn_arena_allocate_inline(arena, requested, alignment, true, address);
 }
 
 /* Frees the block that begins at the address. */
@@ -323,7 +323,7 @@ static inline bool put_in_inbox(struct tn_inbox *inbox, const struct tn_arena *a
 }
 
 /* From now on other threads read the index, and leave blocks in the inbox. */
-static void begin_shared(struct tn_arena *arena)
+static void open_shared(struct tn_arena *arena)
 {
     TN_ASSERT(tn_arena_is_locked(arena));
     TN_ASSERT(arena->shared);
@@ -348,7 +348,7 @@ bool tn_steady_share(struct tn_arena *arena)
     if (!arena->shared && inbox_of(arena) != NULL) {
         tn_steady_end(arena); /* loose blocks are still open in the index */
         arena->shared = true;
-        begin_shared(arena);
+        open_shared(arena);
     }
     TN_ASSERT(!arena->shared || inbox_of(arena) != NULL);
     tn_arena_unlock(arena);
@@ -358,8 +358,8 @@ bool tn_steady_share(struct tn_arena *arena)
 }
 
 /* By a thread other than the arena's user. */
-static TN_APART bool visit_and_free(struct tn_arena *arena, const struct tn_chunk *chunk,
-                                    uint64_t address)
+static TN_APART bool free_as_guest(struct tn_arena *arena, const struct tn_chunk *chunk,
+                                   uint64_t address)
 {
     struct tn_inbox *inbox = atomic_load_explicit(&arena->inbox, memory_order_acquire);
     bool wanted = false;
@@ -371,8 +371,8 @@ static TN_APART bool visit_and_free(struct tn_arena *arena, const struct tn_chun
     if (arena->shared) {
         empty_inbox(arena, inbox_of(arena)); /* the inbox may be full, and the user away */
     } else {
-        arena->visit_count += 1;
-        wanted = arena->visit_count % VISITS == 0;
+        arena->guest_free_count += 1;
+        wanted = arena->guest_free_count % GUEST_FREES == 0;
     }
     done = free_address(arena, chunk, address);
     tn_arena_unlock(arena);
@@ -388,7 +388,7 @@ static bool lock_and_free(struct tn_arena *arena, const struct tn_chunk *chunk, 
 
     TN_ASSERT(chunk != NULL && arena != NULL);
     if (!tn_arena_is_user(arena))
-        return visit_and_free(arena, chunk, address);
+        return free_as_guest(arena, chunk, address);
     tn_arena_lock(arena);
     if (tn_arena_is_user(arena))
         tn_arena_use(arena);
@@ -431,7 +431,7 @@ static void close_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
     tn_inbox_close(inbox);
     while ((block = tn_inbox_await(inbox)) != NULL) { /* P22 */
         tn_steady_count_free(arena, block->heap, block);
-        tn_loose_take_out(block, tn_arena_epoch(arena));
+        tn_block_leave(block, tn_arena_epoch(arena));
         (void)tn_heap_put(arena->parent_store, block);
         tn_inbox_take(inbox);
     }
@@ -457,7 +457,7 @@ void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms
     arena->allocates = terms->allocates ? TN_STEADY : TN_NOT_STEADY;
     arena->frees = terms->frees ? TN_STEADY : TN_NOT_STEADY;
     if (terms->allocates && arena->shared)
-        begin_shared(arena);
+        open_shared(arena);
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
         TN_CHECK_TURN(&arena->heaps[kind]);
 }

@@ -85,8 +85,9 @@ static TN_ALWAYS_INLINE struct tn_heap *tn_steady_heap_for(struct tn_arena *aren
                                               : &arena->heaps[TN_HEAP_LARGE];
 }
 
-static TN_ALWAYS_INLINE bool tn_arena_allocate_body(struct tn_arena *arena, uint64_t requested,
-                                                    uint64_t alignment, bool shared, void **address)
+static TN_ALWAYS_INLINE bool tn_arena_allocate_inline(struct tn_arena *arena, uint64_t requested,
+                                                      uint64_t alignment, bool shared,
+                                                      void **address)
 {
     uint64_t bytes = tn_block_bytes_for(arena->rounding, requested);
     struct tn_heap *heap = tn_steady_heap_for(arena, bytes);
@@ -118,7 +119,7 @@ static TN_ALWAYS_INLINE bool tn_arena_allocate(struct tn_arena *arena, uint64_t 
 {
     TN_ASSERT(tn_arena_is_locked(arena));
     if (TN_LIKELY(arena->allocates == TN_STEADY))
-        return tn_arena_allocate_body(arena, requested, alignment, false, address);
+        return tn_arena_allocate_inline(arena, requested, alignment, false, address);
     return arena->allocates == TN_STEADY_SHARED &&
            tn_arena_receive_and_allocate(arena, requested, alignment, address);
 }
@@ -144,12 +145,14 @@ bool tn_steady_lock_and_allocate(struct tn_arena *arena, const struct tn_steady_
 
 /* In an admitted capture: allocates and enters the birth; place: where the order stands. Any
  * thread. False: nothing has changed. */
-TN_APART bool tn_steady_note_birth(struct tn_arena *arena, const struct tn_steady_key *key,
-                                   const struct tn_place *place, uint64_t requested,
-                                   uint64_t alignment, void **address);
+TN_APART bool tn_steady_allocate_and_note_birth(struct tn_arena *arena,
+                                                const struct tn_steady_key *key,
+                                                const struct tn_place *place, uint64_t requested,
+                                                uint64_t alignment, void **address);
 
-static TN_ALWAYS_INLINE bool tn_steady_try(struct tn_arena *arena, struct tn_steady_key key,
-                                           uint64_t requested, uint64_t alignment, void **address)
+static TN_ALWAYS_INLINE bool tn_steady_try_allocate(struct tn_arena *arena,
+                                                    struct tn_steady_key key, uint64_t requested,
+                                                    uint64_t alignment, void **address)
 {
     bool done;
 
@@ -219,9 +222,9 @@ static TN_ALWAYS_INLINE bool tn_steady_is_at(const struct tn_arena *arena,
 
 /* Whether the run of free memory around the block, once freed, will lie between memory of two other
  * arenas. */
-static TN_ALWAYS_INLINE bool tn_steady_is_enclosed(const struct tn_arena *arena,
-                                                   const struct tn_heap *heap,
-                                                   const struct tn_block *block)
+static TN_ALWAYS_INLINE bool tn_steady_would_enclose(const struct tn_arena *arena,
+                                                     const struct tn_heap *heap,
+                                                     const struct tn_block *block)
 {
     const struct tn_block *low = block;
     const struct tn_block *high;
@@ -293,7 +296,7 @@ static TN_ALWAYS_INLINE bool tn_steady_try_free(uint64_t address, struct tn_stea
     heap = atomic_load_explicit(&chunk->heap, memory_order_relaxed);
     rest->block = block;
     if (heap->loose != NULL || TN_UNLIKELY(arena->coalesces) || tn_loose_is_edge(block) ||
-        TN_UNLIKELY(tn_steady_is_enclosed(arena, heap, block)))
+        TN_UNLIKELY(tn_steady_would_enclose(arena, heap, block)))
         return false;
     tn_steady_loosen(arena, heap, block);
     tn_arena_leave(arena);

@@ -167,7 +167,7 @@ static void end_reading(const struct work *work, tarn_device *device)
 }
 
 /* A node that touches more than its live block has may mean an earlier block at this address. */
-static tarn_status classify_earlier(struct work *work, tarn_device *device, size_t index,
+static tarn_status reclassify_moved(struct work *work, tarn_device *device, size_t index,
                                     tarn_pointer_class *of)
 {
     static const tarn_pointer_class classes[] = {[TN_MEANT_LIVE] = TARN_POINTER_BEYOND,
@@ -276,7 +276,7 @@ static tarn_status classify_batch(struct work *work, tarn_device *device)
     for (size_t i = 0; status == TARN_OK && i < references->count; i++) {
         tarn_pointer_class of = class_of(work, &references->items[i], &work->standings.findings[i]);
 
-        status = classify_earlier(work, device, i, &of);
+        status = reclassify_moved(work, device, i, &of);
         if (status == TARN_OK)
             status = note(work, i, of);
     }
@@ -284,8 +284,8 @@ static tarn_status classify_batch(struct work *work, tarn_device *device)
     return status;
 }
 
-static tarn_status classify_all(struct work *work, tarn_device *device,
-                                const tarn_audit_options *options)
+static tarn_status classify_graph(struct work *work, tarn_device *device,
+                                  const tarn_audit_options *options)
 {
     struct tn_references *references = &work->record->references;
     tarn_status status;
@@ -365,7 +365,7 @@ tarn_status tn_audit(tarn_device *device, const struct tn_audit_subject *subject
     work.record = tn_host_alloc(1, sizeof *work.record);
     if (work.record == NULL)
         return no_memory();
-    status = classify_all(&work, device, options);
+    status = classify_graph(&work, device, options);
     if (status == TARN_OK && options->scan && list != TN_LIST_NOT_HELD)
         status = scan_pool(&work, device, tn_device_stream(device, options->scan_stream));
     if (status == TARN_OK) {

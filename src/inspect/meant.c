@@ -206,7 +206,7 @@ static void note_ends(struct lain *lain)
 }
 
 /* HOST_MEMORY. */
-static tarn_status list_at(const struct tn_known_births *known, struct lain *lain)
+static tarn_status list_births(const struct tn_known_births *known, struct lain *lain)
 {
     size_t from = 0;
     size_t to = known->count;
@@ -237,8 +237,8 @@ static tarn_status list_at(const struct tn_known_births *known, struct lain *lai
 }
 
 /* The births whose blocks had the address. all: not only own births. HOST_MEMORY. */
-static tarn_status find_at(struct tn_known_births *known, uint64_t address, bool all,
-                           const struct lain **found)
+static tarn_status births_of_address(struct tn_known_births *known, uint64_t address, bool all,
+                                     const struct lain **found)
 {
     struct lain *lain = &known->lain[(address / 512 + all) % LAIN_COUNT];
     tarn_status status = TARN_OK;
@@ -246,7 +246,7 @@ static tarn_status find_at(struct tn_known_births *known, uint64_t address, bool
     if (!lain->is_known || lain->address != address || lain->all != all) {
         lain->address = address;
         lain->all = all;
-        status = list_at(known, lain);
+        status = list_births(known, lain);
         lain->is_known = status == TARN_OK;
     }
     *found = lain;
@@ -254,7 +254,7 @@ static tarn_status find_at(struct tn_known_births *known, uint64_t address, bool
 }
 
 /* The end of the births that are of the same order as the birth at this index. */
-static size_t end_of_order(const struct lain *lain, size_t index)
+static size_t end_of_group(const struct lain *lain, size_t index)
 {
     size_t from = index;
     size_t to = lain->count;
@@ -349,7 +349,7 @@ static size_t find_live(const struct question *question, const struct lain *lain
     for (size_t begin = 0, end; begin < lain->count; begin = end) {
         size_t index;
 
-        end = end_of_order(lain, begin);
+        end = end_of_group(lain, begin);
         index = find_older(lain, begin, end, question->live->sequence + 1);
         if (index < end && (newest == lain->count || lain->found[index]->birth.sequence >
                                                          lain->found[newest]->birth.sequence))
@@ -387,9 +387,9 @@ static tarn_status find_meant(const struct question *question, const struct tn_k
 }
 
 /* The node was captured before the live block was allocated: it means an older birth. */
-static tarn_status find_earlier(const struct question *question,
-                                const struct tn_known_births *known, const struct lain *lain,
-                                size_t live, enum tn_meant *meant)
+static tarn_status find_older_meaning(const struct question *question,
+                                      const struct tn_known_births *known, const struct lain *lain,
+                                      size_t live, enum tn_meant *meant)
 {
     uint64_t sequence = lain->found[live]->birth.sequence;
     const struct known_birth *newest = NULL;
@@ -400,7 +400,7 @@ static tarn_status find_earlier(const struct question *question,
         size_t index;
         tarn_status status;
 
-        end = end_of_order(lain, begin);
+        end = end_of_group(lain, begin);
         status = find_meant(question, known, lain, find_older(lain, begin, end, sequence), end,
                             &index, &found);
         if (status != TARN_OK)
@@ -437,7 +437,7 @@ static tarn_status decide(const struct question *question, struct tn_known_birth
     const struct lain *lain;
     size_t live;
     tarn_status status =
-        find_at(known, question->reference->address, parent != TARN_NO_NODE, &lain);
+        births_of_address(known, question->reference->address, parent != TARN_NO_NODE, &lain);
 
     if (status != TARN_OK)
         return status;
@@ -452,7 +452,7 @@ static tarn_status decide(const struct question *question, struct tn_known_birth
     if (status == TARN_OK && order == TN_CAPTURED_BEHIND)
         *meant = TN_MEANT_LIVE;
     if (status == TARN_OK && order == TN_CAPTURED_BEFORE)
-        status = find_earlier(question, known, lain, live, meant);
+        status = find_older_meaning(question, known, lain, live, meant);
     return status;
 }
 

@@ -17,7 +17,7 @@
 
 static tarn_status no_memory(uint32_t count)
 {
-    return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for the order of %u nodes", count);
+    return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for which of %u nodes came first", count);
 }
 
 static int compare_handles(const void *a, const void *b)
@@ -39,98 +39,103 @@ static int compare_outward(const void *a, const void *b)
 }
 
 /* In each chain a node depends on the node before it, and on nothing else. */
-static void make_chains(struct tn_precedence *order)
+static void make_chains(struct tn_precedence *precedence)
 {
-    uint32_t *next = order->stamps; /* unused before the first walk: whether a node is continued */
+    uint32_t *next =
+        precedence->stamps; /* unused before the first walk: whether a node is continued */
 
-    for (uint32_t i = 0; i < order->count; i++) {
-        bool one = order->begins[i + 1] - order->begins[i] == 1;
-        uint32_t from = one ? order->edges[order->begins[i]].from : i;
+    for (uint32_t i = 0; i < precedence->count; i++) {
+        bool one = precedence->begins[i + 1] - precedence->begins[i] == 1;
+        uint32_t from = one ? precedence->edges[precedence->begins[i]].from : i;
 
-        order->heads[i] = i;
+        precedence->heads[i] = i;
         if (from >= i || next[from] != 0)
             continue;
-        order->heads[i] = order->heads[from];
+        precedence->heads[i] = precedence->heads[from];
         next[from] = 1;
     }
-    memset(order->stamps, 0, order->count * sizeof *order->stamps);
+    memset(precedence->stamps, 0, precedence->count * sizeof *precedence->stamps);
 }
 
-static bool reserve(struct tn_precedence *order)
+static bool reserve(struct tn_precedence *precedence)
 {
-    size_t nodes = (size_t)order->count + 1;
+    size_t nodes = (size_t)precedence->count + 1;
 
-    order->handles = tn_host_alloc_unset(nodes, sizeof *order->handles);
-    order->begins = tn_host_alloc(nodes, sizeof *order->begins);
-    order->outward_begins = tn_host_alloc(nodes, sizeof *order->outward_begins);
-    order->heads = tn_host_alloc(nodes, sizeof *order->heads);
-    order->stamps = tn_host_alloc(nodes, sizeof *order->stamps);
-    order->stack = tn_host_alloc_unset(nodes, sizeof *order->stack);
-    order->chain_nexts = tn_host_alloc(nodes, sizeof *order->chain_nexts);
-    order->next_stamps = tn_host_alloc(nodes, sizeof *order->next_stamps);
-    order->outward = tn_host_alloc_unset(tn_max(order->edge_count, 1), sizeof *order->outward);
-    return order->handles != NULL && order->begins != NULL && order->outward_begins != NULL &&
-           order->heads != NULL && order->stamps != NULL && order->stack != NULL &&
-           order->chain_nexts != NULL && order->next_stamps != NULL && order->outward != NULL;
+    precedence->handles = tn_host_alloc_unset(nodes, sizeof *precedence->handles);
+    precedence->begins = tn_host_alloc(nodes, sizeof *precedence->begins);
+    precedence->outward_begins = tn_host_alloc(nodes, sizeof *precedence->outward_begins);
+    precedence->heads = tn_host_alloc(nodes, sizeof *precedence->heads);
+    precedence->stamps = tn_host_alloc(nodes, sizeof *precedence->stamps);
+    precedence->stack = tn_host_alloc_unset(nodes, sizeof *precedence->stack);
+    precedence->chain_nexts = tn_host_alloc(nodes, sizeof *precedence->chain_nexts);
+    precedence->next_stamps = tn_host_alloc(nodes, sizeof *precedence->next_stamps);
+    precedence->outward =
+        tn_host_alloc_unset(tn_max(precedence->edge_count, 1), sizeof *precedence->outward);
+    return precedence->handles != NULL && precedence->begins != NULL &&
+           precedence->outward_begins != NULL && precedence->heads != NULL &&
+           precedence->stamps != NULL && precedence->stack != NULL &&
+           precedence->chain_nexts != NULL && precedence->next_stamps != NULL &&
+           precedence->outward != NULL;
 }
 
-static void index_edges(struct tn_precedence *order)
+static void index_edges(struct tn_precedence *precedence)
 {
-    for (size_t i = 0; i < order->edge_count; i++) {
-        order->begins[order->edges[i].to + 1] += 1;
-        order->outward_begins[order->edges[i].from + 1] += 1;
-        order->outward[i] = order->edges[i];
+    for (size_t i = 0; i < precedence->edge_count; i++) {
+        precedence->begins[precedence->edges[i].to + 1] += 1;
+        precedence->outward_begins[precedence->edges[i].from + 1] += 1;
+        precedence->outward[i] = precedence->edges[i];
     }
-    for (uint32_t i = 0; i < order->count; i++) {
-        order->begins[i + 1] += order->begins[i];
-        order->outward_begins[i + 1] += order->outward_begins[i];
+    for (uint32_t i = 0; i < precedence->count; i++) {
+        precedence->begins[i + 1] += precedence->begins[i];
+        precedence->outward_begins[i + 1] += precedence->outward_begins[i];
     }
-    if (order->edge_count > 0)
-        qsort(order->outward, order->edge_count, sizeof *order->outward, compare_outward);
+    if (precedence->edge_count > 0)
+        qsort(precedence->outward, precedence->edge_count, sizeof *precedence->outward,
+              compare_outward);
 }
 
-tarn_status tn_precedence_read(struct tn_precedence *order, struct tn_gpu *gpu,
+tarn_status tn_precedence_read(struct tn_precedence *precedence, struct tn_gpu *gpu,
                                const struct tn_references *references, const struct tn_level *of)
 {
     tn_cu_graphnode *nodes;
     tarn_status status;
 
-    if (order->is_read)
+    if (precedence->is_read)
         return TARN_OK;
     nodes = tn_host_alloc_unset((size_t)of->count + 1, sizeof(tn_cu_graphnode));
     if (nodes == NULL)
         return no_memory(of->count);
     for (uint32_t i = 0; i < of->count; i++)
         nodes[i] = references->nodes[of->first + i].handle;
-    status = tn_driver_graph_read_edges(gpu, of->graph, nodes, of->count, &order->edges,
-                                        &order->edge_count);
-    order->count = of->count;
-    if (status == TARN_OK && !reserve(order))
+    status = tn_driver_graph_read_edges(gpu, of->graph, nodes, of->count, &precedence->edges,
+                                        &precedence->edge_count);
+    precedence->count = of->count;
+    if (status == TARN_OK && !reserve(precedence))
         status = no_memory(of->count);
     if (status == TARN_OK) {
         for (uint32_t i = 0; i < of->count; i++)
-            order->handles[i] = (struct tn_handle){nodes[i], i};
-        qsort(order->handles, of->count, sizeof *order->handles, compare_handles);
-        index_edges(order);
-        make_chains(order);
-        order->is_read = true;
+            precedence->handles[i] = (struct tn_handle){nodes[i], i};
+        qsort(precedence->handles, of->count, sizeof *precedence->handles, compare_handles);
+        index_edges(precedence);
+        make_chains(precedence);
+        precedence->is_read = true;
     }
     tn_host_free(nodes);
     return status;
 }
 
-void tn_precedence_drop(struct tn_precedence *order)
+void tn_precedence_drop(struct tn_precedence *precedence)
 {
-    tn_host_free(order->handles);
-    tn_host_free(order->edges);
-    tn_host_free(order->begins);
-    tn_host_free(order->outward);
-    tn_host_free(order->outward_begins);
-    tn_host_free(order->heads);
-    tn_host_free(order->stamps);
-    tn_host_free(order->stack);
-    tn_host_free(order->chain_nexts);
-    tn_host_free(order->next_stamps);
+    tn_host_free(precedence->handles);
+    tn_host_free(precedence->edges);
+    tn_host_free(precedence->begins);
+    tn_host_free(precedence->outward);
+    tn_host_free(precedence->outward_begins);
+    tn_host_free(precedence->heads);
+    tn_host_free(precedence->stamps);
+    tn_host_free(precedence->stack);
+    tn_host_free(precedence->chain_nexts);
+    tn_host_free(precedence->next_stamps);
 }
 
 /* -- What was captured before what ------------------------------------------------------------- */
@@ -142,11 +147,11 @@ struct standpoint {
     uint32_t behind; /* the last of them, + 1 */
 };
 
-static bool find_node(const struct tn_precedence *order, uint64_t word, uint32_t *index)
+static bool find_node(const struct tn_precedence *precedence, uint64_t word, uint32_t *index)
 {
     const struct tn_handle wanted = {(tn_cu_graphnode)(uintptr_t)word, 0};
-    const struct tn_handle *found =
-        bsearch(&wanted, order->handles, order->count, sizeof *order->handles, compare_handles);
+    const struct tn_handle *found = bsearch(&wanted, precedence->handles, precedence->count,
+                                            sizeof *precedence->handles, compare_handles);
 
     if (found != NULL)
         *index = found->index;
@@ -154,7 +159,7 @@ static bool find_node(const struct tn_precedence *order, uint64_t word, uint32_t
 }
 
 /* words: a place of heap/births.h. False: the place is not known, or a node is gone. */
-static bool find_standpoint(const struct tn_precedence *order, const uint64_t *words,
+static bool find_standpoint(const struct tn_precedence *precedence, const uint64_t *words,
                             struct standpoint *at)
 {
     *at = (struct standpoint){.count = 0};
@@ -163,97 +168,100 @@ static bool find_standpoint(const struct tn_precedence *order, const uint64_t *w
     for (; at->count < (uint32_t)words[0]; at->count += 1) {
         uint32_t *node = &at->nodes[at->count];
 
-        if (!find_node(order, words[1 + at->count], node))
+        if (!find_node(precedence, words[1 + at->count], node))
             return false;
         at->behind = (uint32_t)tn_max(at->behind, *node + 1);
     }
     return true;
 }
 
-static bool has_edge(const struct tn_precedence *order, uint32_t from, uint32_t to)
+static bool has_edge(const struct tn_precedence *precedence, uint32_t from, uint32_t to)
 {
-    for (uint32_t i = order->begins[to]; i < order->begins[to + 1]; i++) {
-        if (order->edges[i].from == from)
+    for (uint32_t i = precedence->begins[to]; i < precedence->begins[to + 1]; i++) {
+        if (precedence->edges[i].from == from)
             return true;
     }
     return false;
 }
 
 /* Whether the node may be the stream's next. */
-static bool is_next(const struct tn_precedence *order, const struct standpoint *at, uint32_t node)
+static bool is_next(const struct tn_precedence *precedence, const struct standpoint *at,
+                    uint32_t node)
 {
     if (at->count == 0)
-        return order->begins[node] == order->begins[node + 1];
+        return precedence->begins[node] == precedence->begins[node + 1];
     for (uint32_t i = 0; i < at->count; i++) {
-        if (!has_edge(order, at->nodes[i], node))
+        if (!has_edge(precedence, at->nodes[i], node))
             return false;
     }
     return node >= at->behind;
 }
 
-static void note_next(struct tn_precedence *order, uint32_t node)
+static void note_next(struct tn_precedence *precedence, uint32_t node)
 {
-    uint32_t head = order->heads[node];
+    uint32_t head = precedence->heads[node];
 
-    if (order->next_count == 0)
-        order->first_next = node;
-    if (order->next_stamps[head] != order->next_stamp) /* nodes come in order */
-        order->chain_nexts[head] = node;
-    order->next_stamps[head] = order->next_stamp;
-    order->last_next = node;
-    order->next_count += 1;
+    if (precedence->next_count == 0)
+        precedence->first_next = node;
+    if (precedence->next_stamps[head] != precedence->next_stamp) /* nodes come in order */
+        precedence->chain_nexts[head] = node;
+    precedence->next_stamps[head] = precedence->next_stamp;
+    precedence->last_next = node;
+    precedence->next_count += 1;
 }
 
 /* Finds all nodes that may be the next of the stream whose place `words` is. */
-static void find_next(struct tn_precedence *order, const struct standpoint *at,
+static void find_next(struct tn_precedence *precedence, const struct standpoint *at,
                       const uint64_t *words)
 {
-    uint32_t from = at->count > 0 ? order->outward_begins[at->nodes[0]] : 0;
-    uint32_t to = at->count > 0 ? order->outward_begins[at->nodes[0] + 1] : order->count;
+    uint32_t from = at->count > 0 ? precedence->outward_begins[at->nodes[0]] : 0;
+    uint32_t to = at->count > 0 ? precedence->outward_begins[at->nodes[0] + 1] : precedence->count;
 
-    if (order->next_of == words)
+    if (precedence->next_of == words)
         return;
-    order->next_of = words;
-    order->next_count = 0;
-    order->next_stamp += 1;
+    precedence->next_of = words;
+    precedence->next_count = 0;
+    precedence->next_stamp += 1;
     for (uint32_t i = from; i < to; i++) {
-        uint32_t node = at->count > 0 ? order->outward[i].to : i;
+        uint32_t node = at->count > 0 ? precedence->outward[i].to : i;
 
-        if (is_next(order, at, node))
-            note_next(order, node);
+        if (is_next(precedence, at, node))
+            note_next(precedence, node);
     }
 }
 
 /* Whether the node is a next node, or its chain leads back to one. */
-static bool is_behind_next(const struct tn_precedence *order, uint32_t node)
+static bool is_behind_next(const struct tn_precedence *precedence, uint32_t node)
 {
-    uint32_t head = order->heads[node];
+    uint32_t head = precedence->heads[node];
 
-    return order->next_stamps[head] == order->next_stamp && order->chain_nexts[head] <= node;
+    return precedence->next_stamps[head] == precedence->next_stamp &&
+           precedence->chain_nexts[head] <= node;
 }
 
 /* Whether the node is a next node, or depends on one. */
-static bool depends_on_next(struct tn_precedence *order, uint32_t node)
+static bool depends_on_next(struct tn_precedence *precedence, uint32_t node)
 {
     size_t count = 0;
 
-    if (is_behind_next(order, node))
+    if (is_behind_next(precedence, node))
         return true;
-    order->stamp += 1;
-    order->stack[count++] = order->heads[node];
-    order->stamps[order->heads[node]] = order->stamp;
+    precedence->stamp += 1;
+    precedence->stack[count++] = precedence->heads[node];
+    precedence->stamps[precedence->heads[node]] = precedence->stamp;
     while (count > 0) {
-        uint32_t head = order->stack[--count];
+        uint32_t head = precedence->stack[--count];
 
-        for (uint32_t i = order->begins[head]; i < order->begins[head + 1]; i++) {
-            uint32_t from = order->edges[i].from;
+        for (uint32_t i = precedence->begins[head]; i < precedence->begins[head + 1]; i++) {
+            uint32_t from = precedence->edges[i].from;
 
-            if (is_behind_next(order, from))
+            if (is_behind_next(precedence, from))
                 return true;
-            if (from < order->first_next || order->stamps[order->heads[from]] == order->stamp)
+            if (from < precedence->first_next ||
+                precedence->stamps[precedence->heads[from]] == precedence->stamp)
                 continue;
-            order->stamps[order->heads[from]] = order->stamp;
-            order->stack[count++] = order->heads[from];
+            precedence->stamps[precedence->heads[from]] = precedence->stamp;
+            precedence->stack[count++] = precedence->heads[from];
         }
     }
     return false;
@@ -261,18 +269,18 @@ static bool depends_on_next(struct tn_precedence *order, uint32_t node)
 
 /* G8: whether the node was captured before the moment at which the stream, at this place,
  * allocated, or behind it. */
-enum tn_captured tn_precedence_find(struct tn_precedence *order, uint32_t node,
+enum tn_captured tn_precedence_find(struct tn_precedence *precedence, uint32_t node,
                                     const uint64_t *words)
 {
     struct standpoint at;
 
-    if (!find_standpoint(order, words, &at))
+    if (!find_standpoint(precedence, words, &at))
         return TN_CAPTURED_UNKNOWN;
     if (node < at.behind)
         return TN_CAPTURED_BEFORE;
-    find_next(order, &at, words);
-    if (order->next_count == 0 || node < order->last_next ||
-        (node == order->last_next && order->next_count > 1))
+    find_next(precedence, &at, words);
+    if (precedence->next_count == 0 || node < precedence->last_next ||
+        (node == precedence->last_next && precedence->next_count > 1))
         return TN_CAPTURED_UNKNOWN;
-    return depends_on_next(order, node) ? TN_CAPTURED_BEHIND : TN_CAPTURED_UNKNOWN;
+    return depends_on_next(precedence, node) ? TN_CAPTURED_BEHIND : TN_CAPTURED_UNKNOWN;
 }

@@ -39,7 +39,7 @@ bool tn_references_give(const struct tn_references *references, uint64_t address
 /* -- Words that may be addresses --------------------------------------------------------------- */
 
 /* Asks the driver. For two words that differ in the lowest bit alone, asks for the even word. */
-static tarn_status ask(struct tn_collection *collection, uint64_t word, bool *is_address)
+static tarn_status ask_driver(struct tn_collection *collection, uint64_t word, bool *is_address)
 {
     struct tn_pointee memory = {.kind = TN_POINTEE_UNKNOWN};
     uint64_t *place;
@@ -64,13 +64,13 @@ static inline bool may_be_address(uint64_t word)
     return word - ADDRESS_MIN < ADDRESS_END - ADDRESS_MIN;
 }
 
-static tarn_status ask_about(struct tn_collection *collection, uint64_t word, bool *is_address)
+static tarn_status check_word(struct tn_collection *collection, uint64_t word, bool *is_address)
 {
     *is_address = tn_address_table_find(word) != NULL ||
                   (word >= collection->lowest &&
                    (tn_ranges_have(collection->regions, collection->region_count, word) ||
                     tn_references_give(collection->to, word)));
-    return *is_address ? TARN_OK : ask(collection, word, is_address);
+    return *is_address ? TARN_OK : ask_driver(collection, word, is_address);
 }
 
 /* -- What a node names ------------------------------------------------------------------------- */
@@ -160,7 +160,7 @@ static inline tarn_status add_word(struct tn_collection *collection, struct para
     memcpy(&word, bytes + offset, WORD_BYTES);
     if (!may_be_address(word))
         return TARN_OK;
-    status = ask_about(collection, word, &is_address);
+    status = check_word(collection, word, &is_address);
     if (status != TARN_OK || !is_address)
         return status;
     added = add_one(collection->to);

@@ -101,8 +101,8 @@ static bool is_kept(const struct search *search, const struct tn_block *block)
 }
 
 /* Finds by the block that contains the address. */
-static void find_in(const struct search *search, tarn_pool *pool, size_t index,
-                    const struct tn_block *block)
+static void classify_block(const struct search *search, tarn_pool *pool, size_t index,
+                           const struct tn_block *block)
 {
     struct tn_finding *finding = &search->to->findings[index];
 
@@ -197,7 +197,7 @@ static void find_inner(const struct search *search, tarn_pool *pool)
         segment = now;
         while (tn_block_end(block) <= inner->address - segment->base)
             block = block->next;
-        find_in(search, pool, inner->index, block);
+        classify_block(search, pool, inner->index, block);
     }
 }
 
@@ -288,7 +288,7 @@ static tarn_status ask_driver(struct tn_regions *regions, uint64_t address,
     return status;
 }
 
-static tarn_status find_all(struct search *search, struct tn_regions *regions)
+static tarn_status search_references(struct search *search, struct tn_regions *regions)
 {
     struct tn_finding *findings = search->to->findings;
     size_t count = search->references->count;
@@ -339,7 +339,7 @@ tarn_status tn_standings_find(struct tn_standings *standings,
     if (!reserve(standings, references->count))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to look %zu addresses up",
                        references->count);
-    return find_all(&search, regions);
+    return search_references(&search, regions);
 }
 
 void tn_found_pools_drop(struct tn_found_pool *pools)

@@ -103,15 +103,15 @@ static tarn_status convert(const struct places *places, const struct given *give
                            struct tn_edge **edges)
 {
     struct tn_edge *made = tn_host_alloc_unset(given->count, sizeof *made);
-    bool in_order = true;
+    bool is_sorted = true;
 
     if (made == NULL)
         return no_memory(given->count);
     for (size_t i = 0; i < given->count; i++) {
         made[i] = edge_of(places, given, i);
-        in_order = in_order && (i == 0 || compare_edges(&made[i - 1], &made[i]) <= 0);
+        is_sorted = is_sorted && (i == 0 || compare_edges(&made[i - 1], &made[i]) <= 0);
     }
-    if (!in_order)
+    if (!is_sorted)
         qsort(made, given->count, sizeof *made, compare_edges);
     *edges = made;
     return TARN_OK;

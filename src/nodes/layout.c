@@ -94,7 +94,7 @@ static void drop(const struct tn_layout *layout)
 
 /* Without a current context the driver answers the question for a name with success, and gives no
  * name. */
-static tarn_status ask_all(struct tn_gpu *gpu, struct tn_layout *layout)
+static tarn_status enter_and_ask(struct tn_gpu *gpu, struct tn_layout *layout)
 {
     bool pushed;
     tarn_status status = tn_gpu_enter(gpu, gpu->context, &pushed);
@@ -119,7 +119,7 @@ tarn_status tn_layouts_find(struct tn_layouts *layouts, struct tn_gpu *gpu, tn_c
         return no_memory();
     place = place_of(layouts, function);
     if (place->function == NULL) { /* D6 */
-        tarn_status status = ask_all(gpu, &made);
+        tarn_status status = enter_and_ask(gpu, &made);
 
         if (status != TARN_OK) {
             drop(&made);

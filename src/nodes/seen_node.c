@@ -109,7 +109,7 @@ struct tn_seen_node tn_loose_end_find(struct tn_gpu *gpu, tn_cu_stream stream)
     if (terminals.graph == NULL ||
         tn_driver_graph_read_nodes(gpu, terminals.graph, &nodes, &count) != TARN_OK)
         return end;
-    first = count > TN_LOOSE_END_LOOKS ? count - TN_LOOSE_END_LOOKS : 0;
+    first = count > TN_LOOSE_END_NODES ? count - TN_LOOSE_END_NODES : 0;
     for (size_t number = count; number > first && end.number == 0; number--) {
         tn_cu_graphnode node = nodes[number - 1];
 

@@ -24,7 +24,7 @@
 
 #include "driver/stream.h"
 
-enum { TN_SEEN_NAME_BYTES = 96, TN_LOOSE_END_LOOKS = 1024 };
+enum { TN_SEEN_NAME_BYTES = 96, TN_LOOSE_END_NODES = 1024 };
 
 struct tn_seen_node {
     size_t number; /* in the order of capture, from 1; 0: none was found */
@@ -34,7 +34,7 @@ struct tn_seen_node {
     char kernel[TN_SEEN_NAME_BYTES];
 };
 
-/* The newest loose end of the capture that the stream has begun, among the TN_LOOSE_END_LOOKS
+/* The newest loose end of the capture that the stream has begun, among the TN_LOOSE_END_NODES
  * newest nodes. Number 0 where no loose end is found, or the driver or the host's memory do not
  * allow the look. */
 struct tn_seen_node tn_loose_end_find(struct tn_gpu *gpu, tn_cu_stream stream);

@@ -165,7 +165,7 @@ static void add_users(const tarn_pool *pool, tarn_stats *stats)
 }
 
 /* The sets are written whole; every field behind them begins at 0. */
-static void begin(tarn_stats *stats, bool walk)
+static void clear(tarn_stats *stats, bool walk)
 {
     const size_t first = offsetof(tarn_stats, inactive_blocks);
 
@@ -176,7 +176,7 @@ static void begin(tarn_stats *stats, bool walk)
 
 void tn_pool_read_stats(tarn_pool *pool, bool walk, tarn_stats *stats)
 {
-    begin(stats, walk);
+    clear(stats, walk);
     tn_totals_lock(pool);
     write_metrics(pool->counters.metrics, stats);
     write_events(pool->counters.events, stats);
@@ -231,7 +231,7 @@ void tn_device_read_stats(tarn_device *device, bool walk, tarn_stats *stats)
 {
     struct sums sums = {.stats = stats};
 
-    begin(stats, walk);
+    clear(stats, walk);
     tn_lock_acquire(&device->lock);
     tn_totals_begin(device, &sums.totals);
     (void)tn_device_walk(device, add_pool, &sums);

@@ -72,16 +72,16 @@ static inline struct tn_arena *tn_arena_seek(const tarn_pool *pool, struct tn_or
 }
 
 /* Allocates for a stream outside captures. False: nothing has changed; call tn_pool_allocate. */
-static TN_ALWAYS_INLINE bool tn_steady_allocate(const tarn_pool *pool, struct tn_order order,
-                                                uint64_t requested, uint64_t alignment,
-                                                void **address)
+static TN_ALWAYS_INLINE bool tn_pool_try_allocate(const tarn_pool *pool, struct tn_order order,
+                                                  uint64_t requested, uint64_t alignment,
+                                                  void **address)
 {
     struct tn_arena *arena = tn_arena_seek(pool, order);
 
     TN_ASSERT(order.capture_id == 0);
     return TN_LIKELY(arena != NULL) &&
-           tn_steady_try(arena, (struct tn_steady_key){.order = order, .pool = pool}, requested,
-                         alignment, address);
+           tn_steady_try_allocate(arena, (struct tn_steady_key){.order = order, .pool = pool},
+                                  requested, alignment, address);
 }
 
 /* Makes room in the table for another order; false: no memory. */

@@ -17,7 +17,7 @@
 enum {
     US = 1000,
     MS = 1000 * US,
-    BUSY_STEPS = 50, /* some 10 us: the time of a destructor on an idle machine */
+    BUSY_ROUNDS = 50, /* some 10 us: the time of a destructor on an idle machine */
     PAUSE_NS = 100 * US,
     POSSIBLE_NS = 30 * MS,
     POSSIBLE_AGAIN_NS = 5 * MS,
@@ -132,7 +132,7 @@ void tn_await_holds(tarn_device *device, tarn_pool *pool, enum tn_await what)
     TN_ASSERT(tn_lock_none_held());
     while (left && is_in_time(&awaited, limit_ns(&awaited))) {
         steps += 1;
-        if (steps <= BUSY_STEPS)
+        if (steps <= BUSY_ROUNDS)
             (void)sched_yield();
         else
             (void)nanosleep(&pause, NULL);

@@ -9,14 +9,14 @@
  * fields back: a load of two bytes which were just written separately waits until they have reached
  * the cache. */
 static inline void make_live(struct tn_chunk *chunk, struct tn_block *block, bool own_order,
-                             bool claimed)
+                             bool may_have_claims)
 {
     TN_ASSERT(block->state == TN_BLOCK_FREE);
     block->state = TN_BLOCK_LIVE;
     block->own_order = own_order;
-    block->claimed = claimed;
-    block->other_kind = false; /* P20 */
-    tn_block_enter(block, chunk, own_order && !claimed);
+    block->may_have_claims = may_have_claims;
+    block->in_other_heap = false; /* P20 */
+    tn_block_enter(block, chunk, own_order && !may_have_claims);
     TN_CHECK_TOUCHED(block);
 }
 
@@ -33,7 +33,8 @@ void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block)
 {
     uint64_t bytes = tn_block_bytes(block);
 
-    make_live(tn_block_chunk_at(block, block->offset), block, block->own_order, block->claimed);
+    make_live(tn_block_chunk_at(block, block->offset), block, block->own_order,
+              block->may_have_claims);
     count_live(pool, tn_kind_of(bytes), &(struct tn_tally){1, bytes, block->requested});
     TN_ASSERT(tn_live_find(pool, tn_block_address(block)) == block); /* P5 */
 }

@@ -67,7 +67,7 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
         break;
     }
     add_to_metrics(block, sums);
-    if (block->state == TN_BLOCK_PENDING && !tn_block_is_in_order(block))
+    if (block->state == TN_BLOCK_PENDING && !tn_block_next_use_follows(block))
         TN_EXPECT_EQUAL("P24", "whether a block pending in memory of others waits for a proof",
                         tn_block_cold(block)->proof_stamp != 0, 1);
     if (tn_block_fence(block) != NULL)
@@ -256,7 +256,7 @@ static tarn_status check_retired(const tarn_pool *pool)
     return TARN_OK;
 }
 
-static tarn_status check_births_of(const struct tn_births *births)
+static tarn_status check_arena_births(const struct tn_births *births)
 {
     uint64_t sequence = 0;
 
@@ -280,7 +280,7 @@ static tarn_status check_births(const tarn_pool *pool)
     for (const struct tn_hold *hold = pool->holds.first; hold != NULL; hold = hold->next) {
         for (const struct tn_births *births = hold->births; births != NULL && status == TARN_OK;
              births = births->next)
-            status = check_births_of(births);
+            status = check_arena_births(births);
     }
     return status;
 }

@@ -194,7 +194,7 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, boo
                              tn_order_equal(tn_block_order(block), block->heap->arena->order));
     block->unheld = unheld;
     block->captured_free = block->captured_free || unheld;
-    proof_stamp = tn_block_is_in_order(block) ? 0 : tn_gpu_epoch(&pool->device->gpu);
+    proof_stamp = tn_block_next_use_follows(block) ? 0 : tn_gpu_epoch(&pool->device->gpu);
     if (kept || tn_block_uses(block) != NULL || waits_for_retired(pool, block) ||
         block->captured_free || proof_stamp != 0) {
         tn_pending_add(pool, block, proof_stamp, graphs_alone);

@@ -69,8 +69,8 @@ tarn_status tn_heap_map_at(tarn_pool *pool, struct tn_heap *heap, struct tn_bloc
 
 /* The UNMAPPED block of the segment at which the heap can grow to a FREE block of bytes; *have: its
  * FREE bytes there. Those of idle memory do not count: not everyone may take them. */
-static struct tn_block *find_place_in(struct tn_segment *segment, const struct tn_heap *heap,
-                                      uint64_t bytes, uint64_t *have)
+static struct tn_block *search_segment(struct tn_segment *segment, const struct tn_heap *heap,
+                                       uint64_t bytes, uint64_t *have)
 {
     bool is_idle = heap->arena == &heap->arena->pool->idle;
     uint32_t left = segment->unmapped_count;
@@ -103,7 +103,7 @@ static struct tn_block *find_place(tarn_pool *pool, const struct tn_heap *heap, 
         if (segment->grower != heap && segment->grower->arena != &pool->idle &&
             segment->grower->arena != group)
             continue;
-        place = find_place_in(segment, heap, bytes, have);
+        place = search_segment(segment, heap, bytes, have);
         if (place != NULL)
             return place;
     }
@@ -210,7 +210,7 @@ tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap, uint64_
     if (!tn_blocks_reserve(&pool->store, 4)) /* segment, split; two for the caller */
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for block records");
     place = find_place(pool, heap, bytes, &have);
-    if (have > 0 && place != NULL && !tn_live_reserve_under(place->previous))
+    if (have > 0 && place != NULL && !tn_block_reserve_entries(place->previous))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
     if (place == NULL) {
         have = 0;

@@ -20,7 +20,7 @@
 #include "pools/device.h"
 #include "pools/pool.h"
 
-enum { IDLE_STEPS = 64 };
+enum { IDLE_ROUNDS = 64 };
 
 /* Hands the run's chunks and blocks to another heap; parts of FREE blocks outside the run stay.
  * inside: any block of the run. Takes up to two records. */
@@ -156,7 +156,7 @@ static struct tn_block *find_in_idle(tarn_pool *pool, const struct tn_heap *idle
 {
     struct tn_block *block = tn_bins_find(&idle->bins, bytes);
 
-    for (int steps = 0; block != NULL && steps < IDLE_STEPS; steps++) {
+    for (int steps = 0; block != NULL && steps < IDLE_ROUNDS; steps++) {
         if (captured) {
             *run = run_for_capture(block, bytes);
             return block;

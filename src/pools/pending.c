@@ -51,7 +51,7 @@ void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stam
 
     TN_ASSERT(tn_pool_is_locked(pool));
     TN_ASSERT(block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_DISCARDED);
-    tn_uses_fence(&pool->device->streams, block);
+    tn_uses_enter_fences(&pool->device->streams, block);
     for (struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
         if (use->order.capture_id != 0)
             note_frontier(pool, use);
@@ -123,8 +123,8 @@ static bool capture_goes_on(const tarn_pool *pool, uint64_t capture_id)
 /* The work of the use is in a graph, and the hold of its capture keeps the memory. But while the
  * block's own capture goes on, it would write the memory again, and nothing in either graph orders
  * the two. */
-bool tn_use_has_ended_captured(const tarn_pool *pool, const struct tn_block *block,
-                               const struct tn_use *use)
+bool tn_capture_use_has_ended(const tarn_pool *pool, const struct tn_block *block,
+                              const struct tn_use *use)
 {
     TN_ASSERT(tn_pool_is_locked(pool) && use->order.capture_id != 0);
     return !capture_goes_on(pool, use->order.capture_id) &&
@@ -134,7 +134,7 @@ bool tn_use_has_ended_captured(const tarn_pool *pool, const struct tn_block *blo
 static bool use_has_ended(tarn_pool *pool, const struct tn_block *block, const struct tn_use *use)
 {
     if (use->order.capture_id != 0)
-        return tn_gpu_is_lost(&pool->device->gpu) || tn_use_has_ended_captured(pool, block, use);
+        return tn_gpu_is_lost(&pool->device->gpu) || tn_capture_use_has_ended(pool, block, use);
     return tn_fence_is_done(&pool->device->streams, use->fence);
 }
 
@@ -143,7 +143,7 @@ static bool uses_have_ended(tarn_pool *pool, struct tn_block *block, bool force)
 {
     struct tn_use **link = &tn_block_cold(block)->uses;
 
-    while (block->claimed && *link != NULL) {
+    while (block->may_have_claims && *link != NULL) {
         struct tn_use *use = *link;
 
         if (force || use_has_ended(pool, block, use)) {

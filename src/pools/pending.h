@@ -58,8 +58,8 @@ void tn_pending_collect(tarn_pool *pool);
 void tn_pending_end_captured(tarn_pool *pool);
 
 /* Whether the use, in a capture, has ended with the capture. */
-bool tn_use_has_ended_captured(const tarn_pool *pool, const struct tn_block *block,
-                               const struct tn_use *use);
+bool tn_capture_use_has_ended(const tarn_pool *pool, const struct tn_block *block,
+                              const struct tn_use *use);
 
 /* Whether a graph may still be adopted whose hold takes over a block freed without a hold. */
 bool tn_pending_awaits_adoption(const tarn_pool *pool, const struct tn_block *block);

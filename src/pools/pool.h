@@ -69,9 +69,8 @@ struct tn_claims {
 
 /* Fields of graphs in their pool: pools only ask whether the pool is counted. */
 struct tn_pool_graphs {
-    tarn_guard guard; /* immutable */
-    uint32_t
-        fork_searches; /* searches of captures for forks which were not joined: graphs/capture.c */
+    tarn_guard guard;       /* immutable */
+    uint32_t fork_searches; /* for forked streams that were not joined: graphs/stop.c */
     bool adoption_counted;
     bool is_adopted; /* immutable; the pool was made for a capture without a route */
     /* The capture without a route which the pool was made for, 0: none. Guarded by the DEVICE
@@ -90,7 +89,7 @@ struct tn_copies {
     struct tn_order saved_order;
     uint64_t saved_stamp;   /* the epoch when the last copies were enqueued; 0: none were */
     uint64_t revived_stamp; /* the epoch of the last restore that revived a block; 0: none */
-    uint16_t last_walk_id;  /* the last number which a comparison gave blocks */
+    uint16_t last_walk_id;  /* the last one which a comparison gave blocks */
 };
 
 /* Freed blocks which wait for claims. */
@@ -137,7 +136,7 @@ struct tarn_pool {
     struct tn_copies copies;
     struct tn_pool_graphs graphs;
 
-    struct tn_replays *first_replays; /* immutable; joined leads from here to replays */
+    struct tn_replays *first_replays; /* immutable; merged_into leads from here to replays */
 
     /* From here on fields are kept in recycled records, too: the fields which tn_pool_lock touches,
      * and idle memory, as every arena. A thread that found a pool by an address may reach the lock
@@ -149,8 +148,8 @@ struct tarn_pool {
     struct tn_arena idle;
     struct tn_arena_table *tables; /* all tables which the record has had; guarded by lock */
 #if TARN_DEBUG_CHECKS
-    uint64_t unlock_count;  /* since the last check: pools/check.h */
-    uint64_t visited_count; /* things looked at by the last check */
+    uint64_t unlock_count;     /* since the last check: pools/check.h */
+    uint64_t last_check_count; /* things looked at by the last check */
 #endif
 };
 

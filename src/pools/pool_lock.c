@@ -103,12 +103,12 @@ static void check_turn(tarn_pool *pool)
     if (atomic_load(&pool->magic) == 0)
         return;
     pool->unlock_count += 1;
-    if (pool->unlock_count < pool->visited_count)
+    if (pool->unlock_count < pool->last_check_count)
         return;
     pool->unlock_count = 0;
-    pool->visited_count =
+    pool->last_check_count =
         pool->holds.count * (1 + pool->chunks.count); /* each hold for each chunk: P7 */
-    TN_CHECK_STATUS(tn_pool_check_own(pool, &pool->visited_count));
+    TN_CHECK_STATUS(tn_pool_check_own(pool, &pool->last_check_count));
 }
 #else
 static void check_turn(tarn_pool *pool)

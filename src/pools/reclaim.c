@@ -32,7 +32,7 @@ struct stays {
 };
 
 /* Unmaps until the locked pool maps no more than keep_bytes. */
-static uint64_t trim_locked(tarn_pool *pool, uint64_t keep_bytes, struct stays *why)
+static uint64_t trim_pool_pass(tarn_pool *pool, uint64_t keep_bytes, struct stays *why)
 {
     bool stays = false;
     uint64_t mapped;
@@ -53,12 +53,12 @@ static uint64_t trim_locked(tarn_pool *pool, uint64_t keep_bytes, struct stays *
     return freed;
 }
 
-static uint64_t trim_to(tarn_pool *pool, uint64_t keep_bytes, struct stays *why)
+static uint64_t lock_and_trim(tarn_pool *pool, uint64_t keep_bytes, struct stays *why)
 {
     uint64_t freed;
 
     tn_pool_lock(pool);
-    freed = trim_locked(pool, keep_bytes, why);
+    freed = trim_pool_pass(pool, keep_bytes, why);
     tn_pool_unlock(pool);
     return freed;
 }
@@ -92,9 +92,9 @@ tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64
     tn_pool_lock(pool);
     pool->counters.events[TN_TRIMS].count += 1;
     tn_pool_unlock(pool);
-    *freed_bytes = trim_to(pool, keep_bytes, &why);
+    *freed_bytes = lock_and_trim(pool, keep_bytes, &why);
     for (int i = 0; i < PASSES && wait && prove(pool->device, pool, &why, &status); i++)
-        *freed_bytes += trim_to(pool, keep_bytes, &why);
+        *freed_bytes += lock_and_trim(pool, keep_bytes, &why);
     tn_regions_shrink(&pool->device->regions);
     return status;
 }
@@ -114,12 +114,12 @@ static bool trim_pool(tarn_pool *pool, void *context)
     uint64_t own = tn_pool_mapped_bytes(pool);
 
     TN_ASSERT(tn_lock_is_held(&pool->device->lock));
-    trim->freed += trim_locked(pool, own > excess ? own - excess : 0, trim->why);
+    trim->freed += trim_pool_pass(pool, own > excess ? own - excess : 0, trim->why);
     return false;
 }
 
 /* The cache first, then the pools, newest first. */
-static uint64_t trim_all(tarn_device *device, uint64_t keep_bytes, struct stays *why)
+static uint64_t trim_device(tarn_device *device, uint64_t keep_bytes, struct stays *why)
 {
     uint64_t mapped = tn_device_mapped_bytes(device);
     struct trim trim = {keep_bytes, 0, why};
@@ -141,9 +141,9 @@ tarn_status tn_device_trim(tarn_device *device, uint64_t keep_bytes, bool wait,
     tn_lock_acquire(&device->lock);
     device->counters.events[TN_TRIMS].count += 1;
     tn_lock_release(&device->lock);
-    *freed_bytes = trim_all(device, keep_bytes, &why);
+    *freed_bytes = trim_device(device, keep_bytes, &why);
     for (int i = 0; i < PASSES && wait && prove(device, NULL, &why, &status); i++)
-        *freed_bytes += trim_all(device, keep_bytes, &why);
+        *freed_bytes += trim_device(device, keep_bytes, &why);
     if (wait)
         tn_pinned_trim(&device->gpu, keep_bytes);
     tn_regions_shrink(&device->regions);

@@ -53,7 +53,7 @@ static struct tn_run unused_run(const struct tn_chunk *chunk, const struct tn_he
 }
 
 /* False: some memory stays, for lack of host memory. */
-static bool return_from(tarn_pool *pool, struct tn_heap *heap, bool *any)
+static bool return_heap(tarn_pool *pool, struct tn_heap *heap, bool *any)
 {
     TN_ASSERT(heap->has_reserved && heap->arena->pool == pool);
     /* Leaves the caller's records, whatever their purpose. */
@@ -73,7 +73,8 @@ static bool return_from(tarn_pool *pool, struct tn_heap *heap, bool *any)
 }
 
 /* Makes reserved, never used memory idle, except a heap's or an arena's. */
-static bool return_all(tarn_pool *pool, const struct tn_heap *but, const struct tn_arena *but_arena)
+static bool return_pool(tarn_pool *pool, const struct tn_heap *but,
+                        const struct tn_arena *but_arena)
 {
     bool any = false;
 
@@ -83,7 +84,7 @@ static bool return_all(tarn_pool *pool, const struct tn_heap *but, const struct 
             struct tn_heap *heap = &arena->heaps[kind];
 
             if (heap->has_reserved && heap != but && arena != but_arena &&
-                return_from(pool, heap, &any))
+                return_heap(pool, heap, &any))
                 heap->has_reserved = false;
         }
     }
@@ -92,7 +93,7 @@ static bool return_all(tarn_pool *pool, const struct tn_heap *but, const struct 
 
 bool tn_reserved_return(tarn_pool *pool, const struct tn_heap *but)
 {
-    return return_all(pool, but, NULL);
+    return return_pool(pool, but, NULL);
 }
 
 /* A request to reserve. */
@@ -106,7 +107,7 @@ struct reservation {
 
 /* Prepares the order's arena for its first allocation. In a capture an arena would need the
  * capture's hold: there *arena is the existing arena, or NULL. */
-static tarn_status prepare_order(tarn_pool *pool, const struct reservation *wanted,
+static tarn_status prepare_arena(tarn_pool *pool, const struct reservation *wanted,
                                  struct tn_arena **arena)
 {
     tarn_status status;
@@ -140,7 +141,7 @@ static bool lacks(tarn_pool *pool, const struct reservation *wanted, const struc
                   enum tn_heap_kind kind)
 {
     return !has_run(pool, wanted, arena, kind) &&
-           !(return_all(pool, NULL, arena) && has_run(pool, wanted, arena, kind));
+           !(return_pool(pool, NULL, arena) && has_run(pool, wanted, arena, kind));
 }
 
 /* Maps lacking memory as idle memory; all or nothing. */
@@ -223,7 +224,7 @@ static tarn_status attempt_reservation(tarn_pool *pool, const void *request, boo
 {
     const struct reservation *wanted = request;
     struct tn_arena *arena;
-    tarn_status status = prepare_order(pool, wanted, &arena);
+    tarn_status status = prepare_arena(pool, wanted, &arena);
 
     TN_ASSERT(tn_pool_is_locked(pool));
     (void)result;

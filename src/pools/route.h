@@ -35,7 +35,7 @@ struct tarn_route {
     uint64_t thread_id;  /* immutable; the thread of begin */
     uint64_t capture_id; /* for the capture filter; 0: not known yet */
     bool of_capture;     /* immutable; a tarn_capture begins and ends the route */
-    bool shut;           /* the capture is being ended: nothing may join now */
+    bool shut;           /* the capture is being ended: nothing may enter now */
     /* Kept in a recycled record: calls read the device before they know whether their handle is
      * stale. */
     _Atomic(tarn_device *) device;

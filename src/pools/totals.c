@@ -200,7 +200,7 @@ void tn_pool_reset_totals(tarn_pool *pool)
     tn_pool_unlock(pool);
 }
 
-static bool reset_peaks_of(tarn_pool *pool, void *unused)
+static bool reset_pool_peaks(tarn_pool *pool, void *unused)
 {
     (void)unused;
     tn_counters_complete(&pool->counters);
@@ -214,7 +214,7 @@ void tn_device_reset_peaks(tarn_device *device)
 
     TN_ASSERT(tn_lock_none_held());
     tn_lock_acquire(&device->lock);
-    (void)tn_device_walk(device, reset_peaks_of, NULL);
+    (void)tn_device_walk(device, reset_pool_peaks, NULL);
     for (int id = 0; id < TN_CHUNKS; id++) {
         for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
             counters->pools[id].peak[kind] = 0;

@@ -61,7 +61,7 @@ static tarn_status add_block(struct tn_watched *watched, tarn_pool *pool, struct
     atomic_store(&watched->pool, pool);
     cold->watches = watched;
     pool->watches.count += 1;
-    tn_block_claim(block);
+    tn_block_note_claims(block);
     TN_ASSERT(tn_block_watches(block) == watched);
     return TARN_OK;
 }

@@ -155,10 +155,19 @@ def words_of_tests():
     return words
 
 
+def unknown_calls(mutant, sources):
+    """Names that a mutant calls, or expands, and that stand nowhere in the sources: a function has got another name."""
+    text = "\n".join(replacement.new if isinstance(replacement.new, str) else "\n".join(replacement.new)
+                     for replacement in mutant.replacements)
+    called = set(re.findall(r"\b([A-Za-z_]\w*)\(", text))
+    return sorted(called - sources.words())
+
+
 def faults_of(mutants, sources, words):
     """What is wrong with mutants, each a sentence."""
     faults = []
     for mutant in mutants:
+        faults += [f"{mutant.name}: no source has the name {name}" for name in unknown_calls(mutant, sources)]
         try:
             tables.apply(mutant, sources)
             for replacement, file in tables.moves(mutant, sources):

@@ -202,6 +202,7 @@ class Sources:
         self.root = pathlib.Path(root)
         self.texts = {}
         self.known = None
+        self.all_words = None
 
     def text(self, file):
         """The text of a file, or None where there is none."""
@@ -216,6 +217,12 @@ class Sources:
             paths = (self.root / "src").rglob("*.[ch]")
             self.known = sorted(str(path.relative_to(self.root)) for path in paths)
         return self.known
+
+    def words(self):
+        """Every name in the sources."""
+        if self.all_words is None:
+            self.all_words = {word for file in self.files() for word in re.findall(r"\w+", self.text(file))}
+        return self.all_words
 
 
 def span_of(text, function):

@@ -92,6 +92,9 @@ class Mutants(unittest.TestCase):
         self.assertEqual(len(self.faults("in: src/pools/gone.c", "- return 5", "+ return 6")), 1)
 
     def test_a_text_that_stands_twice_is_a_fault(self):
+        faults = self.faults("in: src/pools/pool.c first", "- value > 0", "+ gone(value)")
+        self.assertEqual(faults, ["a-name: no source has the name gone"])
+        self.assertEqual(self.faults("in: src/pools/pool.c first", "- value > 0", "+ second(value)"), [])
         faults = self.faults("in: src/pools/pool.c", "- value > 0", "+ value > 1")
         self.assertIn("more than once, in src/pools/pool.c:3, src/pools/pool.c:10", faults[0])
 

@@ -185,7 +185,7 @@ START_TEST(a_record_is_zeroed_when_it_is_taken)
     ck_assert(tn_blocks_reserve(&store, 1));
     block = tn_block_take(&store);
     memset(block, 0xAB, sizeof *block);
-    block->claimed = false;
+    block->may_have_claims = false;
     tn_block_give(&store, block);
     ck_assert_uint_eq(block->units, 0); /* no saved block takes it for its place */
     ck_assert_ptr_eq(tn_block_take(&store), block);

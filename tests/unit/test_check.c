@@ -85,18 +85,18 @@ START_TEST(a_loose_block_is_found)
 END_TEST
 
 /* P20 */
-START_TEST(a_block_in_a_heap_of_the_other_kind_is_misplaced)
+START_TEST(a_block_of_another_size_than_its_heaps_says_so)
 {
     struct tn_heap *heaps = block->heap->arena->heaps;
 
     ck_assert_int_eq(block->heap->kind, TN_HEAP_SMALL);
-    ck_assert(!block->other_kind);
+    ck_assert(!block->in_other_heap);
     tn_block_pass(block, &heaps[TN_HEAP_LARGE]);
-    ck_assert(block->other_kind);
+    ck_assert(block->in_other_heap);
     tn_block_pass(block, &heaps[TN_HEAP_SMALL]);
-    ck_assert(!block->other_kind);
+    ck_assert(!block->in_other_heap);
     OK(tarn_pool_validate(pool));
-    block->other_kind = true;
+    block->in_other_heap = true;
     unit_expect_corrupt(pool, "P20");
 }
 END_TEST
@@ -403,9 +403,9 @@ START_TEST(what_is_wrong_with_retired_streams_is_found)
     tn_block_set_order(block, (struct tn_order){1, 0});
     unit_expect_corrupt(pool, "P14");
     tn_block_set_order(block, TN_ORDER_NONE);
-    block->claimed = false;
+    block->may_have_claims = false;
     unit_expect_corrupt(pool, "P18");
-    block->claimed = true;
+    block->may_have_claims = true;
     known = tn_block_uses(unit_block(large))->stream;
     known->noted_count += 1;
     unit_expect_corrupt(pool, "P11");
@@ -530,9 +530,9 @@ END_TEST
 START_TEST(a_watched_block_that_is_not_tangled_is_found)
 {
     watch_live();
-    block->claimed = false;
+    block->may_have_claims = false;
     unit_expect_corrupt(pool, "P18");
-    block->claimed = true;
+    block->may_have_claims = true;
     OK(tarn_pool_validate(pool));
 }
 END_TEST
@@ -570,7 +570,7 @@ int main(void)
     tcase_add_test(sound, the_sentence_has_both_values);
     tcase_add_test(sound, wrong_counters_by_kind_are_found);
     tcase_add_test(sound, a_loose_block_is_found);
-    tcase_add_test(sound, a_block_in_a_heap_of_the_other_kind_is_misplaced);
+    tcase_add_test(sound, a_block_of_another_size_than_its_heaps_says_so);
     suite_add_tcase(suite, sound);
     tcase_add_checked_fixture(broken, make_pool, NULL);
     tcase_add_test(broken, a_gap_between_blocks_is_found);

@@ -32,7 +32,7 @@ static struct tn_known_stream *note(void)
 
 static struct tn_fence *join(struct tn_known_stream *known)
 {
-    struct tn_fence *fence = tn_streams_fence_use(streams, known);
+    struct tn_fence *fence = tn_streams_enter_fence(streams, known);
 
     OK(tn_streams_check(streams));
     return fence;
@@ -99,7 +99,7 @@ START_TEST(a_reference_keeps_a_stream_known)
     tn_streams_acquire(streams, known);
     tn_streams_unnote(streams, known);
     test_same_ledger(&before); /* nothing is set aside for it */
-    OK(tn_streams_note_again(streams, known, &noted));
+    OK(tn_streams_copy_note(streams, known, &noted));
     ck_assert(noted);
     release(join(known));
     tn_streams_release(streams, known);
@@ -301,7 +301,7 @@ static void note_own(void *argument)
 static void note_and_join_own(void *argument)
 {
     note_own(argument);
-    elsewhere_joined = tn_streams_fence_use(streams, elsewhere_noted);
+    elsewhere_joined = tn_streams_enter_fence(streams, elsewhere_noted);
 }
 
 START_TEST(a_per_thread_default_stream_is_recorded_on_its_own_thread)
@@ -427,7 +427,7 @@ START_TEST(a_stream_used_again_is_another_one_than_the_retired)
 
     (void)retire(false);
     ck_assert(!tn_streams_name(streams, known));
-    OK(tn_streams_note_again(streams, known, &noted));
+    OK(tn_streams_copy_note(streams, known, &noted));
     ck_assert(!noted);
     again = note();
     ck_assert_ptr_ne(again, known);

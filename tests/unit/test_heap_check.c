@@ -194,7 +194,7 @@ START_TEST(a_use_of_a_block_that_is_not_tangled_is_found_from_beside)
     ck_assert(tn_block_add_cold(block));
     tn_block_cold(block)->uses = (struct tn_use *)&use;
     expect_broken(block->next, "P18");
-    block->claimed = true;
+    block->may_have_claims = true;
     OK(tn_block_check_near(block->next));
 }
 END_TEST
@@ -223,7 +223,7 @@ END_TEST
 /* P20 */
 START_TEST(a_block_that_says_it_is_misplaced_is_found_from_beside)
 {
-    block->other_kind = true;
+    block->in_other_heap = true;
     expect_broken(block->previous, "P20");
 }
 END_TEST
@@ -245,7 +245,7 @@ START_TEST(a_neighbour_of_another_arena_is_not_looked_into)
     struct tn_heap *other = &pool->idle.heaps[TN_HEAP_SMALL];
 
     block->next->heap = other;
-    block->next->other_kind = true;
+    block->next->in_other_heap = true;
     OK(tn_block_check_near(block));
     block->next->previous = block->previous; /* but its links are */
     expect_broken(block, "P1");
@@ -266,7 +266,7 @@ static void leave_by_exit(const char *file, int line, const char *text)
 START_TEST(the_free_beside_a_broken_block_breaks_the_contract)
 {
     expected = "P20";
-    block->other_kind = true;
+    block->in_other_heap = true;
     tn_contract_set_handler(leave_by_exit);
     OK(tarn_free(low));
 }

@@ -270,7 +270,7 @@ START_TEST(entries_are_closed_for_blocks_that_are_not_plain)
     block->own_order = true;
     tn_live_insert(block);
     ck_assert(tn_live_is_open(block));
-    block->claimed = true;
+    block->may_have_claims = true;
     tn_live_update(block);
     ck_assert(!tn_live_is_open(block));
     ck_assert_ptr_eq(tn_live_at(&chunk, block->offset), block);
@@ -279,13 +279,13 @@ START_TEST(entries_are_closed_for_blocks_that_are_not_plain)
     ck_assert_ptr_null(tn_live_at(&chunk, block->offset));
     tn_live_insert(block);
     ck_assert(!tn_live_is_open(block));
-    block->claimed = false;
+    block->may_have_claims = false;
     tn_live_update(block);
     ck_assert(tn_live_is_open(block));
-    block->other_kind = true;
+    block->in_other_heap = true;
     tn_live_update(block);
     ck_assert(!tn_live_is_open(block));
-    block->other_kind = false;
+    block->in_other_heap = false;
     block->state = TN_BLOCK_DISCARDED;
     tn_live_update(block);
     ck_assert(!tn_live_is_open(block));

@@ -53,7 +53,7 @@ void __wrap_tn_barrier_heavy(void)
     __real_tn_barrier_heavy();
     fences += 1;
     if (launch_is_begun) {
-        ck_assert(atomic_load(&pool->replays->ordered)); /* a launch that begins now sees it */
+        ck_assert(atomic_load(&pool->replays->serialized)); /* a launch that begins now sees it */
         atomic_store(&pool->replays->launching_alone, true);
     }
 }
@@ -98,7 +98,7 @@ START_TEST(a_single_graph_replays_on_any_stream)
     OK(tn_graph_replay(graph, stream));
     OK(tn_graph_replay(graph, other));
     OK(tn_graph_replay(graph, NULL));
-    ck_assert(!atomic_load(&pool->replays->ordered));
+    ck_assert(!atomic_load(&pool->replays->serialized));
     ck_assert_uint_eq(waits(), 0);
 }
 END_TEST
@@ -135,7 +135,7 @@ START_TEST(several_graphs_replay_on_the_stream_of_the_first_replay)
     tarn_graph *two = adding(10);
 
     pool->replay_order = TARN_REPLAY_REFUSED;
-    ck_assert(atomic_load(&pool->replays->ordered));
+    ck_assert(atomic_load(&pool->replays->serialized));
     OK(tn_graph_replay(one, stream));
     OK(tn_graph_replay(two, stream));
     STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
@@ -238,14 +238,14 @@ START_TEST(a_graph_that_stays_alone_is_refused_until_launches_of_the_others_have
     OK(tarn_graph_destroy(two)); /* its launch is still to run */
     STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
     unit_expect_sentence("destroyed");
-    ck_assert(atomic_load(&pool->replays->ordered));
+    ck_assert(atomic_load(&pool->replays->serialized));
     OK(tn_graph_replay(one, stream));
     sim.resume_work();
     test_synchronize(stream);
     test_await_destructors(1);
     ck_assert_uint_eq(pool->holds.count, 2); /* what the other's end leaves is not seen to yet */
     OK(tn_graph_replay(one, other));
-    ck_assert(!atomic_load(&pool->replays->ordered));
+    ck_assert(!atomic_load(&pool->replays->serialized));
     ck_assert_uint_eq(waits(), 0);
     two = adding(100);
     OK(tn_graph_replay(two, stream)); /* behind the replay on the other stream */
@@ -269,7 +269,7 @@ START_TEST(replays_of_a_graph_that_was_left_alone_are_before_those_of_the_next)
     OK(tn_graph_replay(one, stream));
     sim.plan_fault("cuGraphLaunch", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tn_graph_replay(one, other));
-    ck_assert(!atomic_load(&pool->replays->ordered));
+    ck_assert(!atomic_load(&pool->replays->serialized));
     ck_assert_uint_eq(atomic_load(&pool->replays->series), series);
     two = adding(10);
     ck_assert(!tn_replays_precede(pool, unit_order(device, other).stream_id));
@@ -294,7 +294,7 @@ START_TEST(a_graph_that_is_left_alone_in_its_pool_keeps_the_order_that_pools_sha
     OK(tarn_graph_destroy(two));
     test_await_destructors(1);
     OK(tn_graph_replay(one, other));
-    ck_assert(atomic_load(&pool->replays->ordered));
+    ck_assert(atomic_load(&pool->replays->serialized));
     ck_assert_uint_eq(waits(), 0); /* behind the event */
     ck_assert_uint_eq(atomic_load(&pool->replay_stream_id), unit_order(device, other).stream_id);
     test_expect_words(other, words, 2, 16);
@@ -315,7 +315,7 @@ START_TEST(a_capture_beside_a_graph_that_is_left_alone_refuses_nothing)
     section = unit_adding(pool, stream, words, 10);
     OK(tn_graph_replay(one, other));
     (void)unit_end(section);
-    ck_assert(atomic_load(&pool->replays->ordered));
+    ck_assert(atomic_load(&pool->replays->serialized));
     OK(tn_graph_replay(one, other));
     STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, NULL));
 }
@@ -335,7 +335,7 @@ START_TEST(graphs_that_are_gone_leave_no_order_behind)
     OK(tarn_graph_destroy(two));
     unit_reap_all(pool);
     one = adding(1);
-    ck_assert(!atomic_load(&pool->replays->ordered));
+    ck_assert(!atomic_load(&pool->replays->serialized));
     OK(tn_graph_replay(one, other));
     two = adding(10);
     OK(tn_graph_replay(two, stream)); /* behind the replay on the other stream */
@@ -354,7 +354,7 @@ START_TEST(a_destroyed_graph_that_runs_still_orders_the_next)
     tn_device_reap(device);
     ck_assert_uint_eq(pool->holds.count, 1); /* its launch is still to run */
     one = adding(10);
-    ck_assert(atomic_load(&pool->replays->ordered));
+    ck_assert(atomic_load(&pool->replays->serialized));
     sim.resume_work();
     OK(tn_graph_replay(one, other));
     ck_assert_uint_eq(waits(), 1);
@@ -399,7 +399,7 @@ START_TEST(a_graph_without_memory_says_nothing_of_a_launch_that_runs)
     reap_to(1);
     (void)adopt_guest();
     ck_assert_uint_eq(pool->claims.graph_count, 1);
-    ck_assert(atomic_load(&pool->replays->ordered));
+    ck_assert(atomic_load(&pool->replays->serialized));
     ck_assert_uint_eq(atomic_load(&pool->replays->series), series);
     two = adding(10);
     ck_assert(!tn_replays_precede(pool, unit_order(device, stream).stream_id));
@@ -420,7 +420,7 @@ START_TEST(a_destroyed_graph_without_memory_that_runs_orders_the_next)
     OK(tarn_graph_destroy(one));
     tn_device_reap(device);
     one = adding(10);
-    ck_assert(atomic_load(&pool->replays->ordered));
+    ck_assert(atomic_load(&pool->replays->serialized));
     sim.resume_work();
     OK(tn_graph_replay(one, other));
     ck_assert_uint_eq(waits(), 1);
@@ -480,7 +480,7 @@ START_TEST(a_graph_that_comes_alone_orders_a_pool_that_joins_meanwhile)
     (void)unit_end(section);
     ck_assert_ptr_null(awaited);
     ck_assert_ptr_eq(atomic_load(&pool->replays), atomic_load(&joining->replays));
-    ck_assert(atomic_load(&pool->replays->ordered));
+    ck_assert(atomic_load(&pool->replays->serialized));
     ck_assert_uint_eq(atomic_load(&pool->replays->series), series);
     tn_pool_lock(joining);
     tn_hold_drop(hold);

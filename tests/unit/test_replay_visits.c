@@ -82,7 +82,8 @@ START_TEST(nobody_replays_while_a_restore_visits)
     ck_assert(unordered);
     tn_replays_leave_visit(pool, &another, true); /* it is the first one's still */
     expect_to_wait(&visit, replay_elsewhere, graph);
-    ck_assert(!atomic_load(&pool->replays->ordered)); /* it was the only graph, and came behind */
+    ck_assert(
+        !atomic_load(&pool->replays->serialized)); /* it was the only graph, and came behind */
     OK(tarn_graph_destroy(graph));
 }
 END_TEST
@@ -127,7 +128,7 @@ START_TEST(a_restore_that_meets_a_launch_comes_again)
     tn_replays_await_visit(pool); /* so the next replays record an event, and the order lasts */
     for (int i = 0; i < 2; i++) {
         OK(tn_graph_replay(graph, stream));
-        ck_assert(pool->replays->recorded && atomic_load(&pool->replays->ordered));
+        ck_assert(pool->replays->recorded && atomic_load(&pool->replays->serialized));
     }
     OK(tn_gpu_wait_idle(&device->gpu));
     OK(tn_graph_replay(graph, stream));
@@ -136,7 +137,7 @@ START_TEST(a_restore_that_meets_a_launch_comes_again)
     tn_replays_leave_visit(pool, &visit, false);
     tn_replays_end_awaited(device);
     OK(tn_graph_replay(graph, stream));
-    ck_assert(!atomic_load(&pool->replays->ordered));
+    ck_assert(!atomic_load(&pool->replays->serialized));
     OK(tarn_graph_destroy(graph));
 }
 END_TEST
@@ -216,11 +217,11 @@ START_TEST(a_graph_that_comes_during_a_visit_is_ordered)
     OK(tn_replays_visit(pool, &visit, &unordered));
     ck_assert(!unordered);
     graph = adding(1);
-    ck_assert(atomic_load(&pool->replays->ordered));
+    ck_assert(atomic_load(&pool->replays->serialized));
     tn_replays_leave_visit(pool, &visit, true);
     ck_assert(pool->replays->visited && pool->replays->recorded);
     OK(tn_graph_replay(graph, other));
-    ck_assert(!pool->replays->visited && !atomic_load(&pool->replays->ordered));
+    ck_assert(!pool->replays->visited && !atomic_load(&pool->replays->serialized));
     OK(tarn_graph_destroy(graph));
 }
 END_TEST
@@ -284,7 +285,7 @@ START_TEST(what_a_replay_must_heed_ends_what_is_known_of_the_next)
         OK(tarn_graph_destroy(two));
         unit_reap_all(pool);
         one = adding(1);
-        ck_assert(!atomic_load(&pool->replays->ordered));
+        ck_assert(!atomic_load(&pool->replays->serialized));
         ck_assert_uint_eq(pool->replays->next_id, 0);
         OK(tn_graph_replay(one, other)); /* alone, and no more when the next one comes */
         two = adding(10);

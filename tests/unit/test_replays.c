@@ -33,7 +33,7 @@ void __wrap_tn_barrier_heavy(void)
 {
     __real_tn_barrier_heavy();
     if (launching != NULL) {
-        ck_assert(atomic_load(&launching->ordered)); /* a launch that begins now sees it */
+        ck_assert(atomic_load(&launching->serialized)); /* a launch that begins now sees it */
         atomic_store(&launching->launching_alone, true);
     }
 }
@@ -102,7 +102,7 @@ START_TEST(pools_of_one_capture_share_one_order)
     tn_replays_merge_pools(pools[1], 6, NULL); /* brings the first along */
     ck_assert_ptr_eq(replays_of(pools[0]), replays_of(pools[2]));
     ck_assert_uint_eq(replays_of(pools[0])->pool_count, 3);
-    ck_assert(atomic_load(&replays_of(pools[0])->ordered));
+    ck_assert(atomic_load(&replays_of(pools[0])->serialized));
     tn_replays_merge_pools(pools[0], 5, NULL); /* nothing more to do */
     ck_assert_uint_eq(replays_of(pools[0])->pool_count, 3);
     for (int i = 0; i < 4; i++)

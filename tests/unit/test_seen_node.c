@@ -128,9 +128,9 @@ START_TEST(no_more_than_the_newest_nodes_are_looked_at)
     begin();
     test_order(stream, side);
     set(side);
-    for (int i = 0; i < TN_LOOSE_END_LOOKS - 1; i++)
+    for (int i = 0; i < TN_LOOSE_END_NODES - 1; i++)
         set(stream);
-    expect_end(1, TN_LOOSE_END_LOOKS, TN_CU_NODE_MEMSET, "");
+    expect_end(1, TN_LOOSE_END_NODES, TN_CU_NODE_MEMSET, "");
     set(stream);
     expect_none();
     test_drop_capture(stream);

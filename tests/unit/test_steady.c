@@ -32,8 +32,9 @@ static void *try_allocate(struct tn_order at, uint64_t bytes)
     void *address = NULL;
 
     if (at.capture_id == 0)
-        return tn_steady_allocate(pool, at, bytes, 512, &address) ? address : NULL;
-    return arena != NULL && tn_steady_note_birth(arena, &claim, &place, bytes, 512, &address)
+        return tn_pool_try_allocate(pool, at, bytes, 512, &address) ? address : NULL;
+    return arena != NULL &&
+                   tn_steady_allocate_and_note_birth(arena, &claim, &place, bytes, 512, &address)
                ? address
                : NULL;
 }
@@ -289,7 +290,7 @@ START_TEST(what_is_loose_serves_no_stricter_alignment)
 
     ck_assert(try_free(odd));
     ck_assert(
-        tn_steady_allocate(pool, request.order, request.requested, request.alignment, &aligned));
+        tn_pool_try_allocate(pool, request.order, request.requested, request.alignment, &aligned));
     ck_assert_ptr_ne(aligned, odd);
     ck_assert_uint_eq((uintptr_t)aligned % MIB, 0);
     ck_assert(try_free(low));
@@ -511,7 +512,7 @@ START_TEST(an_aligned_block_is_cut_out_below_another_arena)
     ck_assert_ptr_eq(try_allocate(order, 3 * MIB / 2), blocks[0]);
     ck_assert_ptr_eq(behind->previous, unit_block(blocks[0])->next);
     ck_assert(
-        tn_steady_allocate(pool, request.order, request.requested, request.alignment, &address));
+        tn_pool_try_allocate(pool, request.order, request.requested, request.alignment, &address));
     ck_assert_ptr_eq(address, blocks[1]);
     ck_assert_uint_eq(tn_block_bytes(unit_block(address)->previous),
                       MIB / 2); /* free, as is what is behind */
@@ -555,7 +556,7 @@ START_TEST(the_record_beside_another_arena_stays)
 }
 END_TEST
 
-START_TEST(a_enclosed_block_is_cut_under_the_pools_lock)
+START_TEST(an_enclosed_block_is_cut_under_the_pools_lock)
 {
     void *blocks[3];
     struct tn_block *middle;
@@ -689,7 +690,7 @@ int main(void)
     tcase_add_test(tcase, neighbours_of_other_arenas_are_left_alone);
     tcase_add_test(tcase, an_aligned_block_is_cut_out_below_another_arena);
     tcase_add_loop_test(tcase, the_record_beside_another_arena_stays, 0, 12);
-    tcase_add_test(tcase, a_enclosed_block_is_cut_under_the_pools_lock);
+    tcase_add_test(tcase, an_enclosed_block_is_cut_under_the_pools_lock);
     tcase_add_test(tcase, an_arena_that_has_run_out_of_records_keeps_what_it_needs);
     tcase_add_test(tcase, an_arena_keeps_no_more_records_than_it_has_run_out_of);
     tcase_add_test(tcase, records_do_not_pile_up);

@@ -10,7 +10,7 @@
 #include "pools/handover.h"
 #include "unit/unit.h"
 
-enum { VISITS = 16 /* before an arena has an inbox */ };
+enum { GUEST_FREES = 16 /* before an arena has an inbox */ };
 
 static tarn_device *device;
 static tarn_pool *pool;
@@ -47,7 +47,7 @@ static void *try_allocate(uint64_t bytes)
     const struct tn_request request = {bytes, 512, order};
     void *address = NULL;
 
-    return tn_steady_allocate(pool, request.order, request.requested, request.alignment, &address)
+    return tn_pool_try_allocate(pool, request.order, request.requested, request.alignment, &address)
                ? address
                : NULL;
 }
@@ -112,20 +112,20 @@ static bool is_in_inbox(const void *address)
 
 START_TEST(an_arena_gets_an_inbox_when_others_have_freed_in_it_some_times)
 {
-    void *blocks[VISITS + 1];
+    void *blocks[GUEST_FREES + 1];
     struct tn_arena *arena;
 
-    for (int i = 0; i <= VISITS; i++)
+    for (int i = 0; i <= GUEST_FREES; i++)
         blocks[i] = unit_alloc(pool, 4096, stream);
     arena = found(blocks[0])->heap->arena;
-    ck_assert_uint_eq(visit(blocks, VISITS - 1).done, VISITS - 1);
+    ck_assert_uint_eq(visit(blocks, GUEST_FREES - 1).done, GUEST_FREES - 1);
     ck_assert_ptr_null(arena->inbox);
-    ck_assert(free_elsewhere(blocks[VISITS - 1]));
+    ck_assert(free_elsewhere(blocks[GUEST_FREES - 1]));
     ck_assert_ptr_nonnull(arena->inbox);
     ck_assert(tn_inbox_is_open(arena->inbox));
-    ck_assert_ptr_eq(found(blocks[VISITS - 1]), NULL); /* what was loose is so no more */
-    ck_assert(free_elsewhere(blocks[VISITS]));
-    ck_assert(is_in_inbox(blocks[VISITS]));
+    ck_assert_ptr_eq(found(blocks[GUEST_FREES - 1]), NULL); /* what was loose is so no more */
+    ck_assert(free_elsewhere(blocks[GUEST_FREES]));
+    ck_assert(is_in_inbox(blocks[GUEST_FREES]));
     OK(tarn_pool_validate(pool));
     ck_assert_uint_eq(unit_stats(pool).live_count, 0);
 }
@@ -133,17 +133,17 @@ END_TEST
 
 START_TEST(without_memory_for_an_inbox_all_goes_on_as_before)
 {
-    void *blocks[2 * VISITS];
+    void *blocks[2 * GUEST_FREES];
     struct tn_arena *arena;
 
-    for (int i = 0; i < 2 * VISITS; i++)
+    for (int i = 0; i < 2 * GUEST_FREES; i++)
         blocks[i] = unit_alloc(pool, 4096, stream);
     arena = found(blocks[0])->heap->arena;
     (void)tn_host_plan_fault(1, true);
-    ck_assert_uint_eq(visit(blocks, 2 * VISITS - 1).done, 2 * VISITS - 1);
+    ck_assert_uint_eq(visit(blocks, 2 * GUEST_FREES - 1).done, 2 * GUEST_FREES - 1);
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
     ck_assert_ptr_null(arena->inbox);
-    ck_assert(free_elsewhere(blocks[2 * VISITS - 1]));
+    ck_assert(free_elsewhere(blocks[2 * GUEST_FREES - 1]));
     ck_assert_ptr_nonnull(arena->inbox);
     OK(tarn_pool_validate(pool));
 }
@@ -404,7 +404,7 @@ static void *alloc_enclosed(void)
     return blocks[1];
 }
 
-START_TEST(a_enclosed_block_takes_the_pools_lock)
+START_TEST(an_enclosed_block_takes_the_pools_lock)
 {
     void *enclosed = alloc_enclosed();
     void *behind = unit_alloc(pool, 4096, stream);
@@ -419,7 +419,7 @@ START_TEST(a_enclosed_block_takes_the_pools_lock)
 }
 END_TEST
 
-START_TEST(an_inbox_that_a_enclosed_block_keeps_full_stops_nobody)
+START_TEST(an_inbox_that_an_enclosed_block_keeps_full_stops_nobody)
 {
     enum { BLOCKS = TN_INBOX_PLACES };
     static void *blocks[BLOCKS];
@@ -436,7 +436,7 @@ START_TEST(an_inbox_that_a_enclosed_block_keeps_full_stops_nobody)
 }
 END_TEST
 
-START_TEST(a_enclosed_block_that_its_user_frees_stays_so_until_then)
+START_TEST(an_enclosed_block_that_its_user_frees_stays_so_until_then)
 {
     void *enclosed = alloc_enclosed();
 
@@ -568,9 +568,9 @@ int main(void)
     tcase_add_test(tcase, a_block_that_is_not_plain_is_left_to_the_pool);
     tcase_add_test(tcase, a_discarded_block_is_left_to_the_pool);
     tcase_add_test(tcase, what_is_freed_in_a_capture_is_so_when_it_ends);
-    tcase_add_test(tcase, a_enclosed_block_takes_the_pools_lock);
-    tcase_add_test(tcase, a_enclosed_block_that_its_user_frees_stays_so_until_then);
-    tcase_add_test(tcase, an_inbox_that_a_enclosed_block_keeps_full_stops_nobody);
+    tcase_add_test(tcase, an_enclosed_block_takes_the_pools_lock);
+    tcase_add_test(tcase, an_enclosed_block_that_its_user_frees_stays_so_until_then);
+    tcase_add_test(tcase, an_inbox_that_an_enclosed_block_keeps_full_stops_nobody);
     tcase_add_test(tcase, a_released_pools_last_block_ends_it);
     tcase_add_test(tcase, a_pool_goes_with_what_is_in_its_inboxes);
     tcase_add_test(tcase, memory_in_an_inbox_serves_other_streams_when_it_is_short);

@@ -41,9 +41,9 @@ START_TEST(replays_are_ordered_after_an_update)
     tarn_graph *graph = unit_end(unit_adding(pool, stream, words, 1));
 
     OK(tn_graph_replay(graph, stream));
-    ck_assert(!atomic_load(&pool->replays->ordered));
+    ck_assert(!atomic_load(&pool->replays->serialized));
     OK(tn_graph_update(graph, unit_adding(pool, stream, words, 10)));
-    ck_assert(atomic_load(&pool->replays->ordered));
+    ck_assert(atomic_load(&pool->replays->serialized));
 }
 END_TEST
 
@@ -58,7 +58,7 @@ START_TEST(a_refused_capture_stays_stopped)
     ck_assert_int_eq(capture->stage, TN_CAPTURE_STOPPED);
     ck_assert(graph->driver_graph == before);
     ck_assert_uint_eq(pool->claims.capture_count, 1);
-    ck_assert(!atomic_load(&pool->replays->ordered));
+    ck_assert(!atomic_load(&pool->replays->serialized));
     tn_capture_abort(capture);
     ck_assert_uint_eq(pool->claims.capture_count, 0);
 }

@@ -222,10 +222,10 @@ static inline struct test_stats unit_stats(tarn_pool *pool)
 static inline void unit_end_turns(tarn_pool *pool)
 {
 #if TARN_DEBUG_CHECKS
-    pool->visited_count = UINT64_MAX;
+    pool->last_check_count = UINT64_MAX;
     for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-            arena->heaps[kind].turn.visited_count = UINT64_MAX;
+            arena->heaps[kind].turn.last_check_count = UINT64_MAX;
     }
 #else
     (void)pool;

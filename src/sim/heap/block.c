@@ -239,7 +239,7 @@ static uintptr_t chunk_start(const struct tn_sim_block *block, size_t index)
 
 /* Marks the pieces of a chunk, which are free, as backed or not, and cuts pieces that lie in other
  * chunks too (SH2). */
-static bool mark(struct tn_sim_block *block, size_t index, bool backed)
+static bool set_backed(struct tn_sim_block *block, size_t index, bool backed)
 {
     uintptr_t start = chunk_start(block, index);
     uintptr_t end = start + block->chunk_bytes;
@@ -277,10 +277,10 @@ static bool furnish(struct tn_sim_block *block, size_t index)
 
 static bool back(struct tn_sim_block *block, size_t index)
 {
-    if (!mark(block, index, true))
+    if (!set_backed(block, index, true))
         return false;
     if (!furnish(block, index)) {
-        mark(block, index, false);
+        set_backed(block, index, false);
         return false;
     }
     block->chunks[index].id = tn_sim_space_next_id();
@@ -293,7 +293,7 @@ static void unback(struct tn_sim_block *block, size_t index)
 {
     struct tn_sim_heap *heap = block->heap;
     struct tn_sim_chunk *chunk = &block->chunks[index];
-    if (!mark(block, index, false))
+    if (!set_backed(block, index, false))
         return;
     tn_sim_space_clear(chunk_start(block, index), block->chunk_bytes);
     if (chunk->extent != NULL)
