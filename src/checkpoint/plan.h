@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* plan.h -- what a restore will do, found out before any change.
  *
- *   C5  a plan names each saved block that is not live now once, in order of address, and each page
- *       without memory under one of them in one hole
- *   C7  a plan names each pool once whose graphs watch a block that the restore writes, frees from
- *       under them or covers with blocks that come back
- *
  * Locking: the pool's lock. */
 #ifndef TARN_CHECKPOINT_PLAN_H
 #define TARN_CHECKPOINT_PLAN_H

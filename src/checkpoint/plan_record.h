@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* plan_record.h -- the record of a plan: checkpoint/plan.h makes it, turns.h and restore.c go by it.
+/* plan_record.h -- the record of a plan, for checkpoint/plan.h, turns.h and restore.c.
+ *
+ *   C5  a plan names each saved block that is not live now once, in order of address, and each page
+ *       without memory under one of them in one hole
+ *   C7  a plan names each pool once whose graphs watch a block that the restore writes, frees from
+ *       under them or covers with blocks that come back
  *
  * Locking: the pool's lock. */
 #ifndef TARN_CHECKPOINT_PLAN_RECORD_H

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* collection.h -- a look through a graph, and its first round: all nodes and ranges of memory.
  *
+ *   G4  each node of the graph, of its child graphs and of the bodies that are given is there once,
+ *       and says whether all that it names is
+ *
  * Locking: none; a collection is its audit's. */
 #ifndef TARN_INSPECT_COLLECTION_H
 #define TARN_INSPECT_COLLECTION_H

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* references.h -- every address that the nodes of a graph name.
  *
- *   G4  each node of the graph, of its child graphs and of the bodies that are given is there once,
- *       and says whether all that it names is
- *
  * The driver tells which parameters of a copy, a set or a batch are addresses. It does not tell
  * this of a kernel's parameters. Each word of eight bytes of a parameter, structs included, at a
  * multiple of eight bytes, counts as an address if it lies in one of three places:
