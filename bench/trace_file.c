@@ -18,12 +18,15 @@
 #include <sys/stat.h>
 
 enum {
-    VERSION = 1,
-    FIXED_BYTES = 64, /* of the header, before its strings */
+    VERSION_FIRST = 1,
+    VERSION_THREADS = 2, /* and the last */
+    FIXED_BYTES = 64,    /* of the header, before its strings */
+    FIXED_BYTES_THREADS = 68,
     CHECKED_FROM = 16,
     KIND_BITS = 2,
     MARK_BEGIN = 0,
     MARK_STEP = 1,
+    MARK_THREAD = 2, /* of thread 0, whom the others follow */
     VARINT_BITS = 7,
 };
 
@@ -58,7 +61,9 @@ struct parser {
     uint64_t block_count; /* allocated so far */
     uint64_t live_bytes;
     size_t step_room;
+    uint64_t version;
     uint8_t stream; /* the current one */
+    uint8_t thread; /* the current one */
     bool begun;     /* mark 0 has come */
 };
 
@@ -120,9 +125,13 @@ static uint32_t checksum(const uint8_t *bytes, size_t count)
 
 /* ---- the header ---------------------------------------------------------------------------- */
 
+static size_t fixed_bytes(const struct parser *parser)
+{
+    return parser->version == VERSION_THREADS ? FIXED_BYTES_THREADS : FIXED_BYTES;
+}
+
 static bool check_frame(struct parser *parser)
 {
-    uint64_t version;
     uint32_t sum;
 
     if (parser->count > FILE_BYTES_MAX)
@@ -131,20 +140,35 @@ static bool check_frame(struct parser *parser)
         return fail(parser, "is no trace: it does not begin with the mark of one");
     if (parser->count < FIXED_BYTES)
         return fail(parser, "ends within the header");
-    version = get_fixed(parser->bytes + 8, 4);
-    if (version != VERSION)
-        return fail(parser, "has version %" PRIu64 "; this reader knows version %d", version,
-                    VERSION);
+    parser->version = get_fixed(parser->bytes + 8, 4);
+    if (parser->version < VERSION_FIRST || parser->version > VERSION_THREADS)
+        return fail(parser, "has version %" PRIu64 "; this reader knows versions %d to %d",
+                    parser->version, VERSION_FIRST, VERSION_THREADS);
+    if (parser->count < fixed_bytes(parser))
+        return fail(parser, "ends within the header");
     sum = checksum(parser->bytes + CHECKED_FROM, parser->count - CHECKED_FROM);
     if (sum != get_fixed(parser->bytes + 12, 4))
         return fail(parser, "is damaged or cut off: its checksum is not that of its bytes");
     return true;
 }
 
+static bool read_thread_count(struct parser *parser)
+{
+    uint64_t count = 1;
+
+    if (parser->version == VERSION_THREADS)
+        count = get_fixed(parser->bytes + FIXED_BYTES, 4);
+    if (count == 0 || count > BENCH_TRACE_THREADS_MAX)
+        return fail(parser, "has %" PRIu64 " threads; 1 to %d are allowed", count,
+                    BENCH_TRACE_THREADS_MAX);
+    parser->made.thread_count = (size_t)count;
+    return true;
+}
+
 static bool read_counts(struct parser *parser)
 {
     const uint8_t *bytes = parser->bytes;
-    size_t left = parser->count - FIXED_BYTES;
+    size_t left = parser->count - fixed_bytes(parser);
     uint64_t stream_count = get_fixed(bytes + 56, 4);
 
     parser->allocation_count = get_fixed(bytes + 16, 8);
@@ -153,7 +177,7 @@ static bool read_counts(struct parser *parser)
     parser->made.recorded_reserved_peak_bytes = get_fixed(bytes + 40, 8);
     parser->made.recorded_allocated_peak_bytes = get_fixed(bytes + 48, 8);
     parser->size_count = (uint32_t)get_fixed(bytes + 60, 4);
-    parser->position = FIXED_BYTES;
+    parser->position = fixed_bytes(parser);
     if (parser->event_count > left)
         return fail(parser, "promises %" PRIu64 " events in %zu bytes", parser->event_count, left);
     if (parser->allocation_count > parser->event_count)
@@ -165,7 +189,7 @@ static bool read_counts(struct parser *parser)
         return fail(parser, "has %" PRIu64 " streams; 1 to %d are allowed", stream_count,
                     BENCH_TRACE_STREAMS_MAX);
     parser->made.stream_count = (size_t)stream_count;
-    return true;
+    return read_thread_count(parser);
 }
 
 /* text has room for room bytes. */
@@ -233,8 +257,10 @@ static bool create_tables(struct parser *parser)
     return true;
 }
 
+/* By the current thread. */
 static bool add_event(struct parser *parser, struct bench_trace_event event)
 {
+    event.thread = parser->thread;
     if (parser->made.event_count == parser->event_count)
         return fail(parser, "has more events than the %" PRIu64 " that it promises",
                     parser->event_count);
@@ -264,8 +290,10 @@ static bool allocate(struct parser *parser, uint64_t place)
     parser->live_bytes += bytes;
     if (parser->live_bytes > parser->made.live_peak_bytes)
         parser->made.live_peak_bytes = parser->live_bytes;
-    return add_event(parser,
-                     (struct bench_trace_event){bytes, slot, BENCH_TRACE_ALLOCATE, parser->stream});
+    return add_event(parser, (struct bench_trace_event){.bytes = bytes,
+                                                        .slot = slot,
+                                                        .kind = BENCH_TRACE_ALLOCATE,
+                                                        .stream = parser->stream});
 }
 
 /* Sets *number to that of the live block at the distance. */
@@ -294,8 +322,9 @@ static bool free_block(struct parser *parser, uint64_t distance)
     parser->slots[number] = NO_SLOT;
     parser->empty[parser->empty_count++] = slot;
     parser->live_bytes -= parser->held[slot].bytes;
-    return add_event(
-        parser, (struct bench_trace_event){0, slot, BENCH_TRACE_FREE, parser->held[slot].stream});
+    return add_event(parser, (struct bench_trace_event){.slot = slot,
+                                                        .kind = BENCH_TRACE_FREE,
+                                                        .stream = parser->held[slot].stream});
 }
 
 static bool use(struct parser *parser, uint64_t distance)
@@ -312,7 +341,8 @@ static bool use(struct parser *parser, uint64_t distance)
                     parser->made.stream_count);
     if (stream == parser->held[slot].stream)
         return fail(parser, "has a use of block %" PRIu64 " on its own stream", number);
-    return add_event(parser, (struct bench_trace_event){0, slot, BENCH_TRACE_USE, (uint8_t)stream});
+    return add_event(parser, (struct bench_trace_event){
+                                 .slot = slot, .kind = BENCH_TRACE_USE, .stream = (uint8_t)stream});
 }
 
 static bool add_step(struct parser *parser)
@@ -334,10 +364,20 @@ static bool add_step(struct parser *parser)
     return true;
 }
 
+static bool select_thread(struct parser *parser, uint64_t thread)
+{
+    if (thread >= parser->made.thread_count)
+        return fail(parser, "selects thread %" PRIu64 " of %zu", thread, parser->made.thread_count);
+    parser->thread = (uint8_t)thread;
+    return true;
+}
+
 static bool mark(struct parser *parser, uint64_t which)
 {
     if (which == MARK_STEP)
         return add_step(parser);
+    if (which >= MARK_THREAD && parser->version == VERSION_THREADS)
+        return select_thread(parser, which - MARK_THREAD);
     if (which != MARK_BEGIN)
         return fail(parser, "has a mark %" PRIu64 ", which this version does not have", which);
     if (parser->begun)

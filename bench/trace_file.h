@@ -21,6 +21,7 @@ extern "C" {
 
 enum {
     BENCH_TRACE_STREAMS_MAX = 64,
+    BENCH_TRACE_THREADS_MAX = 64,
     BENCH_TRACE_NAME_BYTES = 32, /* with the 0 at the end */
     BENCH_TRACE_TEXT_BYTES = 64,
     BENCH_TRACE_ERROR_BYTES = 160,
@@ -33,6 +34,7 @@ struct bench_trace_event {
     uint32_t slot;
     uint8_t kind;   /* enum bench_trace_kind */
     uint8_t stream; /* of an allocation and of a free: the block's own; of a use: the other one */
+    uint8_t thread; /* the caller's; 0 in a file of version 1 */
 };
 
 struct bench_trace {
@@ -43,6 +45,7 @@ struct bench_trace {
     uint64_t recorded_reserved_peak_bytes;
     uint64_t recorded_allocated_peak_bytes; /* 0, like the former: not known */
     size_t stream_count;
+    size_t thread_count; /* 1 for a file of version 1, which names no threads */
     size_t slot_count;
     size_t event_count;
     size_t begin; /* the first event of the recording: before it are blocks that lived already */

@@ -19,6 +19,8 @@ enum {
     STREAMS_AT = 56,
     SIZES_AT = 60,
     NAME_AT = 64,
+    THREADS_AT = 64, /* in version 2, and all behind it follows 4 bytes later */
+    THREADS_BYTES = 4,
     FIRST_SIZE_AT = NAME_AT + 5 + 4 + 4,
 };
 
@@ -33,6 +35,9 @@ enum {
     STREAM_1 = 1 << 3 | 3,
     BEGIN = 0 << 3 | 1 << 2 | 3,
     STEP = 1 << 3 | 1 << 2 | 3,
+    THREAD_0 = 2 << 3 | 1 << 2 | 3,
+    THREAD_1 = 3 << 3 | 1 << 2 | 3,
+    THREAD_2 = 4 << 3 | 1 << 2 | 3,
 };
 
 static uint8_t bytes[BYTES_MAX];
@@ -101,6 +106,24 @@ static void write_good(void)
     put_counts(3, 6, 21000);
 }
 
+/* Makes the written trace one of version 2. */
+static void put_threads(uint32_t threads)
+{
+    put(8, 4, 2);
+    memmove(bytes + THREADS_AT + THREADS_BYTES, bytes + THREADS_AT, count - THREADS_AT);
+    put(THREADS_AT, THREADS_BYTES, threads);
+    count += THREADS_BYTES;
+}
+
+/* A second thread frees and uses blocks of the first. */
+static void write_threads(void)
+{
+    WRITE(ALLOCATE_1000, BEGIN, THREAD_1, ALLOCATE_1000, FREE_BEFORE, USE_LAST, 1, THREAD_0,
+          FREE_LAST);
+    put_threads(2);
+    put_counts(2, 5, 2000);
+}
+
 static bool parse(void)
 {
     put_sum();
@@ -126,6 +149,13 @@ static void expect_event(size_t index, enum bench_trace_kind kind, uint64_t size
     ck_assert_uint_eq(event->bytes, size);
     ck_assert_uint_eq(event->slot, slot);
     ck_assert_uint_eq(event->stream, stream);
+}
+
+static void expect_threads(const char *threads)
+{
+    ck_assert_uint_eq(trace.event_count, strlen(threads));
+    for (size_t i = 0; i < trace.event_count; i++)
+        ck_assert_int_eq('0' + trace.events[i].thread, threads[i]);
 }
 
 START_TEST(a_good_trace_is_read)
@@ -156,6 +186,43 @@ START_TEST(a_good_trace_is_read)
 }
 END_TEST
 
+START_TEST(version_1_has_one_thread)
+{
+    write_good();
+    ck_assert_msg(parse(), "%s", error);
+    ck_assert_uint_eq(trace.thread_count, 1);
+    expect_threads("000000");
+    bench_trace_destroy(&trace);
+}
+END_TEST
+
+START_TEST(events_of_version_2_have_their_threads)
+{
+    write_threads();
+    ck_assert_msg(parse(), "%s", error);
+    ck_assert_str_eq(trace.name, "tiny");
+    ck_assert_str_eq(trace.device, "dev");
+    ck_assert_uint_eq(trace.thread_count, 2);
+    expect_threads("01110");
+    expect_event(1, BENCH_TRACE_ALLOCATE, 1000, 1, 0);
+    expect_event(2, BENCH_TRACE_FREE, 0, 0, 0);
+    expect_event(3, BENCH_TRACE_USE, 0, 1, 1);
+    bench_trace_destroy(&trace);
+}
+END_TEST
+
+START_TEST(the_last_thread_that_is_allowed_is_read)
+{
+    WRITE(BEGIN, ((65 << 3 | 7) & 0x7f) | 0x80, (65 << 3 | 7) >> 7, ALLOCATE_1000);
+    put_threads(64);
+    put_counts(1, 1, 1000);
+    ck_assert_msg(parse(), "%s", error);
+    ck_assert_uint_eq(trace.thread_count, 64);
+    ck_assert_uint_eq(trace.events[0].thread, 63);
+    bench_trace_destroy(&trace);
+}
+END_TEST
+
 START_TEST(many_steps_are_all_kept)
 {
     uint8_t records[60] = {ALLOCATE_1000, BEGIN};
@@ -183,8 +250,13 @@ START_TEST(what_is_no_trace_is_refused)
     count = 63;
     expect_refused("ends within the header");
     write_good();
-    put(8, 4, 2);
-    expect_refused("has version 2; this reader knows version 1");
+    put(8, 4, 3);
+    expect_refused("has version 3; this reader knows versions 1 to 2");
+    put(8, 4, 0);
+    expect_refused("has version 0; this reader knows versions 1 to 2");
+    write_threads();
+    count = 67;
+    expect_refused("ends within the header");
     write_good();
     ck_assert(!bench_trace_parse(bytes, ((size_t)1 << 30) + 1, &trace, error));
     ck_assert_str_eq(error, "is larger than 1 GiB, as no recording is");
@@ -310,6 +382,32 @@ START_TEST(bad_streams_sizes_and_marks_are_refused)
 }
 END_TEST
 
+START_TEST(bad_threads_are_refused)
+{
+    write_threads();
+    put(THREADS_AT, THREADS_BYTES, 0);
+    expect_refused("has 0 threads; 1 to 64 are allowed");
+    put(THREADS_AT, THREADS_BYTES, 65);
+    expect_refused("has 65 threads; 1 to 64 are allowed");
+    put(THREADS_AT, THREADS_BYTES, 1);
+    expect_refused("selects thread 1 of 1");
+    WRITE(ALLOCATE_1000, BEGIN, THREAD_2, FREE_LAST);
+    put_threads(2);
+    put_counts(1, 2, 1000);
+    expect_refused("selects thread 2 of 2");
+    WRITE(BEGIN, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, ALLOCATE_1000);
+    put_threads(64);
+    put_counts(1, 1, 1000);
+    expect_refused("selects thread 2305843009213693949 of 64");
+    WRITE(ALLOCATE_1000, BEGIN, THREAD_0, FREE_LAST);
+    put_counts(1, 2, 1000);
+    expect_refused("has a mark 2, which this version does not have");
+    write_threads();
+    put_counts(2, 32, 2000);
+    expect_refused("promises 32 events in 27 bytes");
+}
+END_TEST
+
 START_TEST(a_recording_begins_once_and_before_its_events)
 {
     WRITE(ALLOCATE_1000, BEGIN, BEGIN, FREE_LAST);
@@ -369,7 +467,10 @@ START_TEST(no_bytes_whatever_break_the_reader)
     uint64_t random = 1;
 
     for (int round = 0; round < 20000; round++) {
-        write_good();
+        if (round % 2 == 0)
+            write_good();
+        else
+            write_threads();
         for (int i = 0; i < 3; i++) {
             random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
             bytes[16 + (random >> 33) % (count - 16)] = (uint8_t)(random >> 20);
@@ -425,6 +526,9 @@ int main(void)
     TCase *refused = tcase_create("refused");
 
     tcase_add_test(good, a_good_trace_is_read);
+    tcase_add_test(good, version_1_has_one_thread);
+    tcase_add_test(good, events_of_version_2_have_their_threads);
+    tcase_add_test(good, the_last_thread_that_is_allowed_is_read);
     tcase_add_test(good, many_steps_are_all_kept);
     tcase_add_test(good, a_file_is_read_as_its_bytes_are);
     suite_add_tcase(suite, good);
@@ -435,6 +539,7 @@ int main(void)
     tcase_add_test(refused, bad_sizes_and_numbers_are_refused);
     tcase_add_test(refused, records_about_blocks_that_are_not_live_are_refused);
     tcase_add_test(refused, bad_streams_sizes_and_marks_are_refused);
+    tcase_add_test(refused, bad_threads_are_refused);
     tcase_add_test(refused, a_recording_begins_once_and_before_its_events);
     tcase_add_test(refused, sums_that_do_not_agree_are_refused);
     tcase_add_test(refused, more_bytes_live_than_a_device_holds_are_refused);

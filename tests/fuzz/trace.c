@@ -60,6 +60,7 @@ static void play(const struct bench_trace *trace)
         const struct bench_trace_event *event = &trace->events[i];
 
         FUZZ_EXPECT(event->slot < trace->slot_count && event->stream < trace->stream_count);
+        FUZZ_EXPECT(event->thread < trace->thread_count);
         FUZZ_EXPECT((held[event->slot] == 0) == (event->kind == BENCH_TRACE_ALLOCATE));
         FUZZ_EXPECT((event->bytes > 0) == (event->kind == BENCH_TRACE_ALLOCATE));
         live += event->bytes;
@@ -78,6 +79,7 @@ static void expect_good(const struct bench_trace *trace)
 {
     expect_texts(trace);
     FUZZ_EXPECT(trace->stream_count >= 1 && trace->stream_count <= BENCH_TRACE_STREAMS_MAX);
+    FUZZ_EXPECT(trace->thread_count >= 1 && trace->thread_count <= BENCH_TRACE_THREADS_MAX);
     FUZZ_EXPECT(trace->begin < trace->event_count);
     for (size_t i = 0; i < trace->step_count; i++) {
         FUZZ_EXPECT(trace->steps[i] >= trace->begin && trace->steps[i] <= trace->event_count);

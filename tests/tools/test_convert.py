@@ -60,10 +60,13 @@ def decode(data):
     """The header's fields, and the records in words."""
     assert data[:8] == b"\x89TARN\r\n\x1a"
     version, crc = struct.unpack_from("<II", data, 8)
-    assert version == 1 and crc == zlib.crc32(data[16:])
+    assert version in (1, 2) and crc == zlib.crc32(data[16:])
     names = ("allocations", "events", "peak", "reserved", "allocated", "streams", "sizes")
     header = dict(zip(names, struct.unpack_from("<QQQQQII", data, 16)))
     at = 64
+    if version == 2:
+        header["threads"] = struct.unpack_from("<I", data, at)[0]
+        at += 4
     for field in ("name", "source", "device"):
         header[field] = data[at + 1 : at + 1 + data[at]].decode("ascii")
         at += 1 + data[at]
@@ -295,6 +298,46 @@ class Bytes(unittest.TestCase):
                 ("free", 0),
             ],
         )
+
+    def test_threads_make_version_2(self):
+        events = [
+            ("begin",),
+            ("thread", 77),
+            ("allocate", "a", 700, MAIN),
+            ("thread", 88),
+            ("thread", 88),
+            ("free", "a"),
+            ("allocate", "b", 700, MAIN),
+            ("thread", 77),
+            ("use", "b", SIDE),
+        ]
+        data = self.encode(events)
+        header, records = decode(data)
+        self.assertEqual(data[8], 2)
+        self.assertEqual((header["threads"], header["streams"]), (2, 2))
+        self.assertEqual((header["name"], header["device"]), ("tiny", "a device"))
+        self.assertEqual(
+            records,
+            [
+                ("mark", 0),
+                ("allocate", 700),
+                ("mark", 3),
+                ("free", 0),
+                ("allocate", 700),
+                ("mark", 2),
+                ("use", 0, 1),
+            ],
+        )
+        self.assertEqual(convert.summarize(events)["events"], 4)
+
+    def test_without_threads_it_stays_version_1(self):
+        self.assertEqual(self.encode([("begin",), ("allocate", 1, 10, 0)])[8], 1)
+
+    def test_threads_that_do_not_fit_are_refused(self):
+        events = [("begin",), ("allocate", 1, 10, 0)] + [("thread", i) for i in range(65)]
+        self.assertEqual(decode(self.encode(events[:-1]))[0]["threads"], 64)
+        with self.assertRaisesRegex(convert.Unconvertible, "there are 65 threads; 64 can be told"):
+            self.encode(events)
 
     def test_typical_events_take_two_bytes(self):
         events = [("begin",)]

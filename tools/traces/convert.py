@@ -13,6 +13,7 @@ A history becomes a list of events, tuples that begin with their kind:
     ("use", key, stream)                on another stream than the block's own
     ("begin",)                          the recording begins: before it are blocks that lived already
     ("step",)
+    ("thread", key)                     all following events are of that thread, until the next such
 
 and these become bytes. Nothing but the standard library is needed, and nothing here has a state.
 """
@@ -26,9 +27,13 @@ import zlib
 
 MAGIC = b"\x89TARN\r\n\x1a"
 VERSION = 1
+VERSION_THREADS = 2
 STREAMS_MAX = 64
+THREADS_MAX = 64
 NAME_MAX = 31
 TEXT_MAX = 63
+
+MARK_BEGIN, MARK_STEP, MARK_THREAD = 0, 1, 2
 
 # Nothing asks for so many bytes by itself. A recorder allocates a block of them, and frees it, for each
 # of its notes, so that the note has its place in the history.
@@ -220,10 +225,14 @@ def summarize(events):
     }
 
 
-def _records(events, places, streams):
+def _mark(mark):
+    return _varint(mark << 3 | 4 | 3)
+
+
+def _records(events, places, streams, threads):
     written = bytearray()
     numbers = {}
-    allocated = current = 0
+    allocated = current = current_thread = 0
     for event in events:
         kind = event[0]
         if kind == "allocate":
@@ -239,13 +248,18 @@ def _records(events, places, streams):
         elif kind == "use":
             written += _varint((allocated - 1 - numbers[event[1]]) << 2 | 2)
             written += _varint(streams[event[2]])
+        elif kind == "thread":
+            if threads[event[1]] != current_thread:
+                current_thread = threads[event[1]]
+                written += _mark(MARK_THREAD + current_thread)
         else:
-            written += _varint({"begin": 0, "step": 1}[kind] << 3 | 4 | 3)
+            written += _mark({"begin": MARK_BEGIN, "step": MARK_STEP}[kind])
     return bytes(written)
 
 
 def encode(events, name, source, device_name, reserved_peak=0, allocated_peak=0):
-    """The bytes of a trace. The peaks are the recorded allocator's own; 0: not known."""
+    """The bytes of a trace: of version 2 where threads are told. The peaks are the recorded allocator's own; 0: not
+    known."""
     sizes = collections.Counter(event[2] for event in events if event[0] == "allocate")
     places = {}
     for size, _ in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
@@ -256,6 +270,12 @@ def encode(events, name, source, device_name, reserved_peak=0, allocated_peak=0)
             streams.setdefault(event[-1], len(streams))
     if not 1 <= len(streams) <= STREAMS_MAX:
         raise Unconvertible(f"there are {len(streams)} streams; 1 to {STREAMS_MAX} can be told")
+    threads = {}
+    for event in events:
+        if event[0] == "thread":
+            threads.setdefault(event[1], len(threads))
+    if len(threads) > THREADS_MAX:
+        raise Unconvertible(f"there are {len(threads)} threads; {THREADS_MAX} can be told")
     sums = summarize(events)
     checked = struct.pack(
         "<QQQQQII",
@@ -267,12 +287,15 @@ def encode(events, name, source, device_name, reserved_peak=0, allocated_peak=0)
         len(streams),
         len(places),
     )
+    if threads:
+        checked += struct.pack("<I", len(threads))
     checked += _text("name", name, NAME_MAX)
     checked += _text("source", source, TEXT_MAX)
     checked += _text("device", device_name, TEXT_MAX)
     checked += b"".join(_varint(size) for size in places)
-    checked += _records(events, places, streams)
-    return MAGIC + struct.pack("<II", VERSION, zlib.crc32(checked)) + checked
+    checked += _records(events, places, streams, threads)
+    version = VERSION_THREADS if threads else VERSION
+    return MAGIC + struct.pack("<II", version, zlib.crc32(checked)) + checked
 
 
 def main():
