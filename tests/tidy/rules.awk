@@ -110,7 +110,7 @@ FNR == 1 {
     if (FILENAME ~ /^src\// && layer != "sim" && !(layer in rank))
         report(layer == "" ? "lies in no folder of src" \
                            : "src/" layer " has no rank; say in src/CMakeLists.txt where it stands")
-    may_name_driver = FILENAME ~ /^(src\/(abi|driver|nodes|sim)|samples\/common|tools\/record|bench)\// ||
+    may_name_driver = FILENAME ~ /^(src\/(abi|driver|nodes|sim)|samples\/common|tools\/(record|traces)|bench)\// ||
                       FILENAME ~ /^tests\/(abi|contract|fuzz|sim|stress|support|gpu|pairs)\//
 }
 
