@@ -26,9 +26,6 @@ blocks other streams use. Numbers come from seeds, and threads take turns: each 
     diffusion_serve    images by diffusion, any number and shape
     diffusion_train    a U-Net trained by buckets of shapes
     graphs             message passing on graphs of changing size
-
-BUDGETS has the GiB that the recording of a program may take of the device at scale 1: its peak of requested bytes, what
-its recorder's memory has beyond, and the context. record_programs.py runs programs together while their sum fits.
 """
 
 import programs_images

@@ -406,12 +406,14 @@ def adapters(device, scale, notes, tiny=False):
 
 
 class Turns:
-    """Threads that run by turns, in an order drawn from a seed: so each run makes the same trace."""
+    """Threads that run by turns, in an order drawn from a seed: so each run makes the same trace. When a thread
+    fails, the others do at their next turn."""
 
     def __init__(self, count, seed):
         self.numbers = random.Random(seed)
         self.there = list(range(count))
         self.whose = 0
+        self.failed = False
         self.changed = threading.Condition()
 
     def wait(self, me):
@@ -426,9 +428,12 @@ class Turns:
         with self.changed:
             self.draw()
             self.changed.wait_for(lambda: self.whose == me)
+            if self.failed:
+                raise RuntimeError("another thread has failed")
 
-    def leave(self, me):
+    def leave(self, me, failed):
         with self.changed:
+            self.failed = self.failed or failed
             self.there.remove(me)
             self.draw()
 
@@ -443,10 +448,12 @@ def run_by_turns(functions, seed):
 
     def run(me):
         turns.wait(me)
+        failed = True
         try:
             functions[me](lambda: turns.pass_on(me))
+            failed = False
         finally:
-            turns.leave(me)
+            turns.leave(me, failed)
 
     with concurrent.futures.ThreadPoolExecutor(len(functions)) as pool:
         for done in [pool.submit(run, me) for me in range(len(functions))]:
@@ -466,7 +473,7 @@ def threads_serve(device, scale, notes, tiny=False):
             with on_stream_of_its_own(device):
                 for _ in range(2 if tiny else 12):
                     notes.step()
-                    batch = 2 if tiny else max(1, int(scale * numbers.randrange(1, 13)))
+                    batch = 2 if tiny else max(1, int(scale * numbers.randrange(1, 9)))
                     length = 4 if tiny else numbers.randrange(32, 1200)
                     logits, cache = model(random_tokens(model, device, batch, length), None, pass_on)
                     token = logits.float().log_softmax(-1)[:, -1:].argmax(-1)
