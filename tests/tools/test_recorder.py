@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorder of programs: its log becomes events, and its library gives out memory of the simulated driver
-(TARN_DRIVER names it; without it these tests are skipped)."""
+"""The recorder of programs: its log becomes events, its library gives out memory of the simulated driver (TARN_DRIVER
+names it; without it these tests are skipped), and programs are recorded some at a time."""
 
+import argparse
+import contextlib
 import ctypes
+import io
+import json
 import os
 import pathlib
 import random
+import re
 import sys
 import tempfile
 import threading
@@ -184,6 +189,80 @@ class Library(unittest.TestCase):
         self.assertEqual(convert.summarize(events)["events"], 1600)
         self.assertEqual(len({event[1] for event in events if event[0] == "thread"}), 4)
         self.assertEqual(convert.encode(events, "threads", "s", "d")[8], 2)
+
+
+class FakeChild:
+    """A process that ends at its second look, with facts that a test chose."""
+
+    facts = {}
+    started = []
+    running = 0
+    most = 0
+
+    def __init__(self, name, scale, arguments, library, end):
+        self.name, self.scale, self.looks = name, scale, 0
+        self.gib = record_programs.gib_of(name, scale)
+        FakeChild.started.append((name, scale))
+        FakeChild.running += 1
+        FakeChild.most = max(FakeChild.most, FakeChild.running)
+
+    def poll(self):
+        self.looks += 1
+        if self.looks < 2:
+            return None
+        FakeChild.running -= 1
+        peak = FakeChild.facts.get(self.name, 3 << 30)
+        if peak is None:
+            return {"trace": self.name, "error": "as the test wants"}
+        return {"trace": self.name, "scale": self.scale, "live_peak_bytes": int(peak * self.scale)}
+
+
+class All(unittest.TestCase):
+    def setUp(self):
+        FakeChild.facts, FakeChild.started, FakeChild.running, FakeChild.most = {}, [], 0, 0
+        for name, value in (("Child", FakeChild), ("POLL_SECONDS", 0)):
+            self.addCleanup(setattr, record_programs, name, getattr(record_programs, name))
+            setattr(record_programs, name, value)
+
+    def run_all(self, only=None, jobs=3):
+        arguments = argparse.Namespace(only=only, jobs=jobs, scale=1.0, dry_run=False)
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            failures = record_programs.run_all(arguments, None)
+        return failures, [json.loads(line) for line in said.getvalue().splitlines()]
+
+    def test_each_program_is_recorded_once_and_no_more_than_fit_at_a_time(self):
+        failures, lines = self.run_all()
+        self.assertEqual(failures, 0)
+        self.assertEqual(sorted(line["trace"] for line in lines), sorted(record_programs.SLABS))
+        self.assertEqual(len(FakeChild.started), len(record_programs.SLABS))
+        self.assertEqual(FakeChild.most, 3)
+
+    def test_budgets_keep_programs_apart(self):
+        self.addCleanup(setattr, record_programs, "DEVICE_GIB", record_programs.DEVICE_GIB)
+        record_programs.DEVICE_GIB = 1
+        self.assertEqual(self.run_all()[0], 0)
+        self.assertEqual(FakeChild.most, 1)
+
+    def test_a_failure_does_not_stop_the_others(self):
+        FakeChild.facts = {"gpt2": None}
+        failures, lines = self.run_all(["gpt2", "speech", "graphs"], 1)
+        self.assertEqual(failures, 1)
+        self.assertEqual([line["trace"] for line in lines], ["gpt2", "speech", "graphs"])
+
+    def test_a_low_peak_is_recorded_once_more_and_larger(self):
+        FakeChild.facts = {"graphs": 1 << 20}
+        failures, lines = self.run_all(["graphs"])
+        self.assertEqual(failures, 0)
+        self.assertEqual(FakeChild.started, [("graphs", 1.0), ("graphs", record_programs.SCALE_MORE_MAX)])
+        self.assertEqual(len(lines), 1)
+
+    def test_the_tables_name_the_same_programs(self):
+        named = set()
+        for part in ("serving", "training", "images"):
+            named.update(re.findall(r'^    "(\w+)": \w+,$', (TRACES / f"programs_{part}.py").read_text(), re.M))
+        self.assertEqual(named, set(record_programs.SLABS))
+        page = (TRACES.parents[1] / "docs" / "traces.md").read_text()
+        self.assertEqual(named - set(re.findall(r"^\| `(\w+)` \|", page, re.M)), set())
 
 
 if __name__ == "__main__":

@@ -354,11 +354,11 @@ def side_stream(device, scale, notes, tiny=False):
 
 def threads_loader(device, scale, notes, tiny=False):
     """A second thread cuts and scales images on a stream of its own; the first trains a net on them."""
-    steps, ahead = (3, 2) if tiny else (70, 3)
+    steps, ahead = (3, 2) if tiny else (72, 3)
     base = 8 if tiny else 96
     with torch.device(device):
         layers, inner = [], 3
-        for outer in (base, base, 2 * base, 2 * base, 4 * base, 4 * base):
+        for outer in [base] * 4 + [2 * base] * 4 + [4 * base] * 4:
             layers += [nn.Conv2d(inner, outer, 3, 2 if outer != inner else 1, 1), nn.BatchNorm2d(outer), nn.ReLU()]
             inner = outer
         model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inner, 100))
@@ -373,7 +373,7 @@ def threads_loader(device, scale, notes, tiny=False):
         with streams.beside():
             for step in range(steps):
                 side = 16 if tiny else numbers.randrange(96, 385, 16)
-                batch = 2 if tiny else max(2, int(scale * 48 * 224 * 224 * numbers.uniform(0.3, 1)) // (side * side))
+                batch = 2 if tiny else max(2, int(scale * 72 * 224 * 224 * numbers.uniform(0.3, 1)) // (side * side))
                 parts = []
                 for _ in range(4):
                     raw = torch.rand(max(1, batch // 4), 3, numbers.randrange(side, 2 * side),
