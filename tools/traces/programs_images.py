@@ -53,14 +53,13 @@ def detection(device, scale, notes, tiny=False):
     smallest = (64,) if tiny else (480, 560, 640, 720, 800)
     with torch.device(device):
         model = torchvision.models.detection.fasterrcnn_resnet50_fpn(
-            weights=None, weights_backbone=None, min_size=smallest, max_size=128 if tiny else 1333,
-            trainable_backbone_layers=5).train()
+            weights=None, weights_backbone=None, min_size=smallest, max_size=128 if tiny else 1333).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0001, momentum=0.9)
     numbers = random.Random(32)
     for step in range(2 if tiny else 26):
         notes.step()
         images, targets = [], []
-        for _ in range(1 if tiny else max(1, int(scale * numbers.randrange(2, 6)))):
+        for _ in range(1 if tiny else max(1, int(scale * numbers.randrange(2, 8)))):
             height, width = (64, 96) if tiny else (numbers.randrange(300, 1100), numbers.randrange(300, 1100))
             count = numbers.randrange(1, 24)
             images.append(torch.rand(3, height, width, device=device))
@@ -94,8 +93,8 @@ def diffusion_serve(device, scale, notes, tiny=False):
     numbers = random.Random(33)
     for _ in range(2 if tiny else 11):
         notes.step()
-        images = 1 if tiny else max(1, int(scale * numbers.randrange(1, 9)))
-        height, width = (8, 16) if tiny else (numbers.randrange(40, 100, 4), numbers.randrange(40, 100, 4))
+        images = 1 if tiny else max(1, int(scale * numbers.randrange(1, 17)))
+        height, width = (8, 16) if tiny else (numbers.randrange(40, 100, 8), numbers.randrange(40, 100, 8))
         text = torch.randn(2 * images, 77, text_width, device=device, dtype=torch.bfloat16)
         x = torch.randn(images, 4, height, width, device=device, dtype=torch.bfloat16)
         for larger in range(2 if numbers.random() < 0.3 and not tiny else 1):
@@ -107,7 +106,7 @@ def diffusion_serve(device, scale, notes, tiny=False):
                 time = torch.full((2 * images, 1), step / steps, device=device, dtype=torch.bfloat16)
                 without, given = unet(torch.cat([x, x]), time, text).chunk(2)
                 x = x - (without + 7.5 * (given - without)) / steps
-            pixels = torch.cat([decoder(part) for part in x.split(2)])
+            pixels = torch.cat([decoder(part) for part in x.split(4)])
             (pixels * 127.5 + 127.5).to(torch.uint8).cpu()
             del pixels
 

@@ -52,14 +52,14 @@ SLABS = {
     "varlen_checkpoint": 12,
     "experts": 14,
     "reinforce": 12,
-    "speech": 14,
+    "speech": 12,
     "side_stream": 6,
     "threads_loader": 8,
     "resnet50": 12,
-    "detection": 16,
+    "detection": 20,
     "diffusion_serve": 12,
-    "diffusion_train": 14,
-    "graphs": 14,
+    "diffusion_train": 12,
+    "graphs": 12,
 }
 
 
@@ -290,7 +290,7 @@ def run_all(arguments, library):
 def main():
     parser = argparse.ArgumentParser(description="Records allocation traces of programs whose shapes change.")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench/traces"))
-    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=3, help="programs at a time, where memory allows")
     parser.add_argument("--only", action="append", choices=sorted(SLABS))
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--dry-run", action="store_true")
