@@ -176,9 +176,9 @@ def serve_shared(device, scale, notes, tiny=False):
 # ---- caches that are evicted -----------------------------------------------------------------
 
 
-class Session:
-    """A conversation. Its cache has room for some tokens more than it has; a larger one takes its place when it is
-    full. Beyond a window the oldest tokens go."""
+class Conversation:
+    """The cache has room for some more tokens; a larger cache takes its place when it is full. Beyond a window the
+    oldest tokens go."""
 
     ROUND = 256
 
@@ -204,60 +204,62 @@ class Session:
         if self.length <= window:
             return
         kept = window // 2
-        self.cache = [tuple(part[:, :, self.length - kept : self.length].clone() for part in pair) for pair in self.cache]
+        last = slice(self.length - kept, self.length)
+        self.cache = [tuple(part[:, :, last].clone() for part in pair) for pair in self.cache]
         self.length = self.room = kept
 
 
-def decode_together(model, sessions, device):
-    """A token for each session: what has no past is done for all at once, attention for each alone."""
-    x = model.tokens(random_tokens(model, device, len(sessions), 1))
+def decode_together(model, conversations, device):
+    """A token for each conversation: what has no past is done for all at once, attention for each alone."""
+    x = model.tokens(random_tokens(model, device, len(conversations), 1))
     for i, layer in enumerate(model.layers):
         query, key, value = layer.project(x)
         mixed = []
-        for row, session in enumerate(sessions):
-            keys, values = session.cache[i]
-            keys[:, :, session.length] = key[row, :, 0]
-            values[:, :, session.length] = value[row, :, 0]
-            until = session.length + 1
+        for row, conversation in enumerate(conversations):
+            keys, values = conversation.cache[i]
+            keys[:, :, conversation.length] = key[row, :, 0]
+            values[:, :, conversation.length] = value[row, :, 0]
+            until = conversation.length + 1
             mixed.append(F.scaled_dot_product_attention(query[row : row + 1], keys[:, :, :until], values[:, :, :until]))
         x = layer.finish(x, torch.cat(mixed))
     likeliest(model.head(model.norm(x)))
-    for session in sessions:
-        session.length += 1
+    for conversation in conversations:
+        conversation.length += 1
 
 
 @torch.inference_mode()
 def serve_evicted(device, scale, notes, tiny=False):
     model = make_served(device, tiny, 8)
     numbers = random.Random(13)
-    budget, window, longest = (80, 40, 30) if tiny else (int(44000 * scale), 6000, 5000)
-    sessions = collections.OrderedDict()
+    budget, window, longest = (80, 24, 30) if tiny else (int(44000 * scale), 4200, 5000)
+    conversations = collections.OrderedDict()
     for step in range(6 if tiny else 36):
         notes.step()
         for part in range(2):  # new conversations come in
-            sessions[step, part] = Session(numbers.randrange(4 if tiny else 100, longest), numbers.randrange(1, 8))
-        active = numbers.sample(sorted(sessions), min(len(sessions), numbers.randrange(2, 9)))
+            length, turns = numbers.randrange(4 if tiny else 100, longest), numbers.randrange(1, 8)
+            conversations[step, part] = Conversation(length, turns)
+        active = numbers.sample(sorted(conversations), min(len(conversations), numbers.randrange(2, 9)))
         for name in active:
-            session = sessions[name]
-            sessions.move_to_end(name)
-            if session.cache is None:  # new, or evicted since
-                tokens = random_tokens(model, device, 1, session.length)
-                session.cache, session.room = list(model(tokens)[1]), session.length
-            session.turns -= 1
-        while sum(s.room for s in sessions.values() if s.cache) > budget:
-            oldest = next(name for name, s in sessions.items() if s.cache)
+            conversation = conversations[name]
+            conversations.move_to_end(name)
+            if conversation.cache is None:  # new, or evicted since
+                tokens = random_tokens(model, device, 1, conversation.length)
+                conversation.cache, conversation.room = list(model(tokens)[1]), conversation.length
+            conversation.turns -= 1
+        while sum(kept.room for kept in conversations.values() if kept.cache) > budget:
+            oldest = next(name for name, kept in conversations.items() if kept.cache)
             if oldest in active:
                 break
-            sessions[oldest].cache = None
-        chosen = [sessions[name] for name in active]
+            conversations[oldest].cache = None
+        chosen = [conversations[name] for name in active]
         for _ in range(2 if tiny else numbers.randrange(2, 6)):
-            for session in chosen:
-                session.slide(window)
-                session.grow(model.head.weight)
+            for conversation in chosen:
+                conversation.slide(window)
+                conversation.grow(model.head.weight)
             decode_together(model, chosen, device)
         for name in active:
-            if sessions[name].turns <= 0:
-                del sessions[name]
+            if conversations[name].turns <= 0:
+                del conversations[name]
 
 
 # ---- caches in another order -----------------------------------------------------------------

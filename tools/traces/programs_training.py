@@ -2,6 +2,7 @@
 """Programs that train (programs.py): on sequences of changing length, with experts, by reinforcement, on speech, and
 on inputs that another stream or another thread makes."""
 
+import contextlib
 import queue
 import random
 
@@ -308,7 +309,7 @@ class Streams:
         self.side = torch.cuda.Stream() if self.on_gpu else None
 
     def beside(self):
-        return torch.cuda.stream(self.side) if self.on_gpu else serving.contextlib.nullcontext()
+        return torch.cuda.stream(self.side) if self.on_gpu else contextlib.nullcontext()
 
     def hand_over(self, notes, tensor):
         """What was made on the side is used on the current stream from here on."""
@@ -327,9 +328,11 @@ def side_stream(device, scale, notes, tiny=False):
     """Inputs are made on a second stream, some ahead, batch and width anew each time."""
     numbers = random.Random(27)
     widths = [32, 64] if tiny else [1024, 1536, 2048, 3072, 4096, 5120]
+    models = {}
     with torch.device(device):
-        models = {width: nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, width // 2)).to(torch.bfloat16)
-                  for width in widths}
+        for width in widths:
+            net = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, width // 2))
+            models[width] = net.to(torch.bfloat16)
     streams = Streams(device)
     if streams.on_gpu:
         torch.cuda.synchronize()
