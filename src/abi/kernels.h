@@ -4,8 +4,8 @@
  * The code itself is PTX text in driver/kernel.c; its twin in C, for the simulated driver, is
  * sim/code/twins.c. Both follow what is written here, and give the same bits.
  *
- * The kernel tarn_contents moves the bytes of many blocks between two places each, and adds up their
- * digests, in one launch. Its parameters:
+ * The kernel tarn_contents moves the bytes of many blocks between two places each, and adds up
+ * their digests, in one launch. Its parameters:
  *   items    address of count items, in device memory
  *   digests  address of count sums of 64 bits, which it adds to; unused without TN_CONTENTS_DIGEST
  *   count    of items
@@ -13,17 +13,18 @@
  *   bits     of a tile's bytes: that power of two
  * A block of threads does one tile: the grid's x is the sum of the items' tiles.
  *
- * The kernel tarn_contents_begin comes before the first of these: it copies the items to where they are
- * then read, and makes the digests 0. A copy of the driver's would be done by an engine that also clears
- * memory which was given back, and may wait for a millisecond of that. Its parameters:
+ * The kernel tarn_contents_begin comes before the first of these: it copies the items to where they
+ * are then read, and makes the digests 0. A copy of the driver's would be done by an engine that
+ * also clears memory which was given back, and may wait for a millisecond of that. Its parameters:
  *   given    address of count items, in page-locked host memory
  *   items, digests, count    as above
  * A thread does one item.
  *
- * A digest is the sum, modulo 2^64, of tn_digest_term over the words of 8 bytes that lie whole in the
- * first multiple of 16 bytes, by their index; and over the up to 15 bytes behind that, each as a word,
- * by TN_DIGEST_TAIL and its offset. A sum depends on no order, so threads add to it as they come. For
- * one index the term is another for every other word, so a single wrong word is always found. */
+ * A digest is the sum, modulo 2^64, of tn_digest_term over the words of 8 bytes that lie whole in
+ * the first multiple of 16 bytes, by their index; and over the up to 15 bytes behind that, each as
+ * a word, by TN_DIGEST_TAIL and its offset. A sum depends on no order, so threads add to it as they
+ * come. For one index the term is another for every other word, so a single wrong word is always
+ * found. */
 #ifndef TARN_ABI_KERNELS_H
 #define TARN_ABI_KERNELS_H
 

@@ -77,8 +77,8 @@ tarn_status tarn_malloc_aligned(tarn_device *device, size_t bytes, size_t alignm
     return tn_leave(tn_serve_aligned(device, bytes, aligned, stream, address));
 }
 
-/* Looks at the stream again, for callbacks of the program's may have run since: a set that slips into a
- * capture begun there would not run, and nothing would order a set on another stream. */
+/* Looks at the stream again, for callbacks of the program's may have run since: a set that slips
+ * into a capture begun there would not run, and nothing would order a set on another stream. */
 static tarn_status check_order(struct tn_gpu *gpu, tarn_stream stream, struct tn_order order)
 {
     struct tn_stream_state now;

@@ -10,9 +10,10 @@
 #include "observe/stats.h"
 #include "pools/totals.h"
 
-/* Reads the statistics of a pool, or of a device where that is NULL. A struct of this version is written at once, for a
- * copy takes a third of the reading. A large struct on the stack of a call would hide a function's record that a jump has
- * left (base/user_code.c), so one of another version has a function of its own. */
+/* Reads the statistics of a pool, or of a device where that is NULL. A struct of this version is
+ * written at once, for a copy takes a third of the reading. A large struct on the stack of a call
+ * would hide a function's record that a jump has left (base/user_code.c), so one of another version
+ * has a function of its own. */
 static TN_APART void read_known(tarn_device *device, tarn_pool *pool, bool walk, tarn_stats *known)
 {
     if (pool != NULL)

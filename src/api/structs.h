@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* structs.h -- the public structs with a size, for base/sized.h: what programs hand in, and have filled in.
+/* structs.h -- the public structs with a size, for base/sized.h: what programs hand in, and have
+ * filled in.
  *
- * Each names the last field that every caller must have: no field of a later version lies in its word, which would be
- * padding to the caller. A new field is added to the struct alone. tarn_out_of_memory is
- * not here: the library hands it out with the size of this version, and programs look at the size. */
+ * Each names the last field that every caller must have: no field of a later version lies in its
+ * word, which would be padding to the caller. A new field is added to the struct alone.
+ * tarn_out_of_memory is not here: the library hands it out with the size of this version, and
+ * programs look at the size. */
 #ifndef TARN_API_STRUCTS_H
 #define TARN_API_STRUCTS_H
 
@@ -15,7 +17,8 @@
 #include "tarn/pool.h"
 #include "tarn/stats.h"
 
-/* Whether no later field lies in the last word of the least size. next: the field behind that size. */
+/* Whether no later field lies in the last word of the least size. next: the field behind that
+ * size. */
 #define TN_LEAST_IS_WHOLE(type, last, next)                                                        \
     (offsetof(type, next) >= (offsetof(type, last) + sizeof(((type *)NULL)->last) + 7) / 8 * 8)
 

@@ -11,8 +11,8 @@
  * ended always reads the heavy side's store. The words are atomic; no order need be asked of their
  * accesses. Two light sides do nothing for each other.
  *
- * Sources: D. Dice, H. Huang and M. Yang, Asymmetric Dekker synchronization (Sun Microsystems, 2001);
- * D. Goldblatt, Asymmetric fences (ISO C++ P1202); the Linux manual, membarrier(2).
+ * Sources: D. Dice, H. Huang and M. Yang, Asymmetric Dekker synchronization (Sun Microsystems,
+ * 2001); D. Goldblatt, Asymmetric fences (ISO C++ P1202); the Linux manual, membarrier(2).
  *
  * Locking: none; any thread, with any lock held. */
 #ifndef TARN_BASE_BARRIER_H

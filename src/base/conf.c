@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A text is cut into entries, an entry into key and value; the key's own function reads the value. The
- * sentences are made here, so that every refusal names the key and the value in the same way.
+/* A text is cut into entries, an entry into key and value; the key's own function reads the value.
+ * The sentences are made here, so that every refusal names the key and the value in the same way.
  *
- * Trade-offs: the numbers are read by hand. The C library's functions follow the locale, skip blanks and
- * signs, and take hexadecimal, infinity and NaN, none of which a setting means. */
+ * Trade-offs: the numbers are read by hand. The C library's functions follow the locale, skip
+ * blanks and signs, and take hexadecimal, infinity and NaN, none of which a setting means. */
 #include "base/conf.h"
 
 #include <string.h>

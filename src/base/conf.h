@@ -39,8 +39,9 @@ TARN_MUST_CHECK tarn_status tn_conf_read(const char *name, const char *text,
                                          const struct tn_conf_key *keys, size_t key_count,
                                          void *settings);
 
-/* Takes what stands before the first separator outside brackets off the text, the blanks around it left
- * out. False: the text was used up before. Behind a separator there is one more piece, maybe empty. */
+/* Takes what stands before the first separator outside brackets off the text, the blanks around it
+ * left out. False: the text was used up before. Behind a separator there is one more piece, maybe
+ * empty. */
 bool tn_words_next(struct tn_words *text, char separator, struct tn_words *piece);
 
 /* Takes the brackets off; false where a value has none. */

@@ -109,8 +109,8 @@ static void tell(const char *sentence)
     (void)written;
 }
 
-/* A filter runs with this lock held. If a jump has left the filter, nobody releases the lock, and the
- * thread that jumped may never call again. */
+/* A filter runs with this lock held. If a jump has left the filter, nobody releases the lock, and
+ * the thread that jumped may never call again. */
 static void acquire_routes(struct tn_lock *lock)
 {
     struct timespec until;

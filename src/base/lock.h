@@ -91,8 +91,8 @@ void tn_lock_acquire(struct tn_lock *lock);
 /* For waits that a function of the program's ends, which may have been left by a jump. */
 enum { TN_LONG_WAIT_S = 5 };
 
-/* Waits for the condition with the lock held, as pthread_cond_wait does: it may return early. After a
- * long wait writes the sentence *late on standard error, once, and sets *late to NULL. */
+/* Waits for the condition with the lock held, as pthread_cond_wait does: it may return early. After
+ * a long wait writes the sentence *late on standard error, once, and sets *late to NULL. */
 void tn_lock_await(struct tn_lock *lock, pthread_cond_t *changed, const char **late);
 void tn_lock_release(struct tn_lock *lock);
 

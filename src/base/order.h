@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* order.h -- orders of work, which memory belongs to.
  *
- * The layers below pools know streams and captures by these numbers alone. driver/stream.h turns a handle into an order.
+ * The layers below pools know streams and captures by these numbers alone. driver/stream.h turns a
+ * handle into an order.
  *
  * Locking: none. */
 #ifndef TARN_BASE_ORDER_H

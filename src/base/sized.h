@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* sized.h -- structs that begin with their size, as programs of other versions hand them in.
  *
- * Such a struct begins with a size_t, the caller's sizeof; 0 is the default of all other fields. It grows at its end
- * alone, and never into padding, so the size says which fields the caller has.
+ * Such a struct begins with a size_t, the caller's sizeof; 0 is the default of all other fields. It
+ * grows at its end alone, and never into padding, so the size says which fields the caller has.
  *
  *   the size                  an input                          an output
  *   0, or below the least,    refused                           refused
@@ -12,8 +12,8 @@
  *                             known fields is not 0
  *   above TN_SIZED_BYTES_MAX  refused                           refused
  *
- * The size itself stays as the caller set it. copy_struct_from_user() of Linux has the same rule, with the same bound:
- * a size that nobody has set must not lead to bytes that are not the caller's.
+ * The size itself stays as the caller set it. copy_struct_from_user() of Linux has the same rule,
+ * with the same bound: a size that nobody has set must not lead to bytes that are not the caller's.
  *
  * The public structs are listed in api/structs.h. No lock; any thread. */
 #ifndef TARN_BASE_SIZED_H
@@ -40,8 +40,8 @@ struct tn_sized {
         .known_bytes = sizeof(type),                                                               \
     })
 
-/* Reads an input of any version; given NULL: all defaults. known: of known_bytes, has the size of this
- * version afterwards, and all defaults where the input is refused.
+/* Reads an input of any version; given NULL: all defaults. known: of known_bytes, has the size of
+ * this version afterwards, and all defaults where the input is refused.
  *   INVALID_ARGUMENT  the size is wrong, or a field that is unknown here is not 0 */
 TARN_MUST_CHECK tarn_status tn_sized_read(struct tn_sized sized, const void *given, void *known);
 

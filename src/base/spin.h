@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* spin.h -- a lock for a few dozen instructions: one exchange to take it, one store to give it back.
+/* spin.h -- a lock for a few dozen instructions: one exchange to take it, one store to give it
+ * back.
  *
  * A thread that finds the lock taken looks again for as long as a short section lasts. Then the
  * thread sleeps between looks: the holder may be suspended or in a longer section. Zeroed memory is
  * a free lock.
  *
- * Source: test and test-and-set, L. Rudolph and Z. Segall, Dynamic decentralized cache schemes for MIMD
- * parallel processors (ISCA 1984). */
+ * Source: test and test-and-set, L. Rudolph and Z. Segall, Dynamic decentralized cache schemes for
+ * MIMD parallel processors (ISCA 1984). */
 #ifndef TARN_BASE_SPIN_H
 #define TARN_BASE_SPIN_H
 

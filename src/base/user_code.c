@@ -36,7 +36,8 @@ static _Noreturn void end_process(const char *sentence)
     abort();
 }
 
-/* At the end of a thread nothing is left on its stack. Whoever leaves by unwinding was seen before. */
+/* At the end of a thread nothing is left on its stack. Whoever leaves by unwinding was seen
+ * before. */
 static void end_thread(void *mine)
 {
     (void)mine;

@@ -2,8 +2,8 @@
 /* word_set.h -- a set of words, each with a bit of the user's in the word's lowest bit. The set has
  * at most one of two words that differ in this bit alone.
  *
- * A table with open addressing, at most half full. Source: linear probing, D. E. Knuth, The Art of Computer Programming,
- * volume 3, section 6.4, algorithm L; the hash is multiplicative, ibid.
+ * A table with open addressing, at most half full. Source: linear probing, D. E. Knuth, The Art of
+ * Computer Programming, volume 3, section 6.4, algorithm L; the hash is multiplicative, ibid.
  *
  * Locking: none; whoever has a set guards it. */
 #ifndef TARN_BASE_WORD_SET_H

@@ -2,8 +2,8 @@
 /* Comparing the live blocks of a pool with the blocks that its user expects.
  *
  * Where the expected addresses are in order, each is the address of the next block; other addresses
- * are looked up. Each block found gets the walk id of this comparison. A block with this walk id that
- * is found again is a duplicate, and a live block without the walk id is unexpected. */
+ * are looked up. Each block found gets the walk id of this comparison. A block with this walk id
+ * that is found again is a duplicate, and a live block without the walk id is unexpected. */
 #include <stddef.h>
 #include <stdlib.h>
 

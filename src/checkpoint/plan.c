@@ -338,7 +338,8 @@ static tarn_status plan_range(struct tn_plan *plan, const struct tn_saved_block 
     return TARN_OK;
 }
 
-/* Whether the block's former record has exactly its bytes, FREE now. A spare record has no bytes. */
+/* Whether the block's former record has exactly its bytes, FREE now. A spare record has no
+ * bytes. */
 static bool is_its_place(const tarn_checkpoint *checkpoint, const struct tn_saved_block *saved,
                          const struct tn_block *block)
 {

@@ -184,7 +184,8 @@ static bool reserve_places(const struct tn_plan *plan)
     return chunk == NULL || tn_live_reserve(chunk, (uint32_t)(plan->revived_count - first));
 }
 
-/* Room for the tags of revived blocks, in whichever of the records that are there now. False: no memory. */
+/* Room for the tags of revived blocks, in whichever of the records that are there now. False: no
+ * memory. */
 static bool reserve_tags(const struct tn_plan *plan)
 {
     return plan->checkpoint->tags == NULL || plan->revived_count == 0 ||

@@ -34,8 +34,8 @@ void tn_driver_capture_cancel_body(struct tn_gpu *gpu, tn_cu_stream stream);
 TARN_MUST_CHECK tarn_status tn_driver_capture_event(struct tn_gpu *gpu, tn_cu_stream stream,
                                                     tn_cu_event *event);
 
-/* Whether the event's capture goes on: it has not ended, and is not invalidated. Names no stream, so
- * any thread may ask at any time. */
+/* Whether the event's capture goes on: it has not ended, and is not invalidated. Names no stream,
+ * so any thread may ask at any time. */
 bool tn_driver_capture_goes_on(struct tn_gpu *gpu, tn_cu_event event);
 
 /* Gives the graph a user object: destroy(user) runs on a thread of the driver when the graph, all
@@ -59,8 +59,8 @@ TARN_MUST_CHECK tarn_status tn_driver_graph_instantiate(struct tn_gpu *gpu, tn_c
 TARN_MUST_CHECK tarn_status tn_driver_exec_update(struct tn_gpu *gpu, tn_cu_graphexec exec,
                                                   tn_cu_graph graph);
 
-/* Parts of tn_driver_exec_launch: the launch on a stream that needs a context, and the meaning of the
- * driver's refusal. */
+/* Parts of tn_driver_exec_launch: the launch on a stream that needs a context, and the meaning of
+ * the driver's refusal. */
 TARN_MUST_CHECK tarn_status tn_driver_exec_launch_default(struct tn_gpu *gpu, tn_cu_graphexec exec,
                                                           tn_cu_stream stream);
 tarn_status tn_driver_exec_refuse(struct tn_gpu *gpu, tn_cu_result result);
@@ -80,7 +80,8 @@ TARN_MUST_CHECK static TN_ALWAYS_INLINE tarn_status tn_driver_exec_conclude(stru
     return TN_LIKELY(result == TN_CUDA_SUCCESS) ? TARN_OK : tn_driver_exec_refuse(gpu, result);
 }
 
-/* WRONG_STATE: the stream is being captured, and then not any more; DEVICE_MEMORY, DEVICE_LOST, DRIVER. */
+/* WRONG_STATE: the stream is being captured, and then not any more; DEVICE_MEMORY, DEVICE_LOST,
+ * DRIVER. */
 TARN_MUST_CHECK static inline tarn_status
 tn_driver_exec_launch(struct tn_gpu *gpu, tn_cu_graphexec exec, tn_cu_stream stream)
 {

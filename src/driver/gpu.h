@@ -46,7 +46,8 @@ struct tn_gpu {
     /* The driver's cuGraphLaunch, a load nearer; immutable: */
     tn_cu_result (*launch)(tn_cu_graphexec exec, tn_cu_stream stream);
     /* TN_GPU_UNUSABLE: tn_gpu_check gives the reason. TN_GPU_USER_CODE is added for each running
-     * function of the program's, whichever device calls it. The steady calls look at this word alone. */
+     * function of the program's, whichever device calls it. The steady calls look at this word
+     * alone. */
     atomic_uint attention;
     atomic_bool proof_wanted;    /* the end of a wait is news: see tn_gpu_want_proof */
     atomic_uint_fast64_t epoch;  /* rises with every wait begun */

@@ -27,8 +27,8 @@ struct tn_contents_table {
     uint32_t tile_bits;
 };
 
-/* Enqueues tarn_contents_begin on the stream, for which the code was loaded: the table's items come from
- * page-locked memory, where they are given, and the digests are 0. DEVICE_LOST, DRIVER. */
+/* Enqueues tarn_contents_begin on the stream, for which the code was loaded: the table's items come
+ * from page-locked memory, where they are given, and the digests are 0. DEVICE_LOST, DRIVER. */
 TARN_MUST_CHECK tarn_status tn_kernel_contents_begin(struct tn_gpu *gpu, tn_cu_stream stream,
                                                      const struct tn_contents_table *table,
                                                      uint64_t given, uint64_t digests);

@@ -13,8 +13,8 @@ TARN_MUST_CHECK tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driv
                                         int ordinal);
 void tn_gpu_close(struct tn_gpu *gpu);
 
-/* Around a function of the program's: no open GPU is calm meanwhile, for the function may be left by a
- * jump, and its thread may go on with another device. A lock below OPEN may be held. */
+/* Around a function of the program's: no open GPU is calm meanwhile, for the function may be left
+ * by a jump, and its thread may go on with another device. A lock below OPEN may be held. */
 void tn_gpus_enter_user_code(void);
 void tn_gpus_leave_user_code(void);
 

@@ -9,8 +9,8 @@
  *
  *   D5  pinned_cached is the sum of the bytes in the list of pinned memory without an owner
  *
- * Locking: a mutex inside, under which nothing else is taken and the driver is not called. Except for
- * tn_pinned_take, which waits for nothing, no lock may be held. */
+ * Locking: a mutex inside, under which nothing else is taken and the driver is not called. Except
+ * for tn_pinned_take, which waits for nothing, no lock may be held. */
 #ifndef TARN_DRIVER_PINNED_H
 #define TARN_DRIVER_PINNED_H
 

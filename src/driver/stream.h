@@ -28,8 +28,8 @@
 enum tn_stream_want {
     TN_STREAM_STATUS,  /* captured and broken alone; one question, which any thread may ask */
     TN_STREAM_CAPTURE, /* the capture's id, too: in order, with stream_id 0; one question */
-    /* The id alone, of a stream that must not be captured. WRONG_STATE when the stream is captured: the
-     * question has broken the capture then. */
+    /* The id alone, of a stream that must not be captured. WRONG_STATE when the stream is captured:
+     * the question has broken the capture then. */
     TN_STREAM_ID,
     TN_STREAM_ORDER, /* all but the graph: one question in a capture, two outside */
     TN_STREAM_GRAPH, /* all: two questions, in a capture and outside; outside the cheapest ones */
@@ -198,8 +198,8 @@ enum tn_event_answer tn_event_query(struct tn_gpu *gpu, tn_cu_event event);
 TARN_MUST_CHECK tarn_status tn_stream_wait(struct tn_gpu *gpu, tn_cu_stream stream,
                                            tn_cu_event event);
 
-/* Waits for the work before the event, whatever captures are under way; UNKNOWN: the driver refused,
- * or lost the device. No lock may be held. */
+/* Waits for the work before the event, whatever captures are under way; UNKNOWN: the driver
+ * refused, or lost the device. No lock may be held. */
 enum tn_event_answer tn_event_wait(struct tn_gpu *gpu, tn_cu_event event);
 
 /* Copies to page-locked host memory from the device's, and zeros: behind the work already on the

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Captures.
  *
- * Begin opens the route before the driver's capture, so nothing of the section slips past the route.
- * Begin also gives the capturing graph its user object at once. Whatever becomes of the capture, the
- * hold goes exactly when the driver has dropped everything that could touch the memory.
+ * Begin opens the route before the driver's capture, so nothing of the section slips past the
+ * route. Begin also gives the capturing graph its user object at once. Whatever becomes of the
+ * capture, the hold goes exactly when the driver has dropped everything that could touch the
+ * memory.
  *
  * End checks the calling thread before the driver hears of the call: the driver takes an end by the
  * wrong thread as the end of the capture, and the graph is lost.
@@ -12,9 +13,9 @@
  * that is about to go. They also take over the claims of the hold, which the hold would end if the
  * driver dropped the graph meanwhile. The pool then stays until the call is done.
  *
- * The driver refuses to destroy a graph while a body in the graph is being captured. An abort cannot
- * end a body's capture on another thread's own stream. The capture around such a body goes on until
- * the body's handle is ended or aborted on its thread.
+ * The driver refuses to destroy a graph while a body in the graph is being captured. An abort
+ * cannot end a body's capture on another thread's own stream. The capture around such a body goes
+ * on until the body's handle is ended or aborted on its thread.
  *
  * Trade-offs: a user may end a capture of their own while another thread makes the first allocation
  * in that capture. The thread then gets a graph that is gone; only the driver could see this. */
@@ -53,8 +54,9 @@ static tarn_status check_stream(tarn_pool *pool, tarn_stream stream)
     return tn_stream_meet(&pool->device->gpu, stream); /* where replays run, most likely */
 }
 
-/* Opens the hold of a body's capture, and makes the body known. The user object is on the outer graph,
- * which has the body for its whole life: the driver's treatment of bodies' objects is irrelevant. */
+/* Opens the hold of a body's capture, and makes the body known. The user object is on the outer
+ * graph, which has the body for its whole life: the driver's treatment of bodies' objects is
+ * irrelevant. */
 static tarn_status open_body(tarn_capture *capture, const tarn_capture_options *options,
                              const struct tn_stream_state *state, struct tn_hold **hold)
 {
@@ -152,9 +154,9 @@ static tarn_status check_outer(const tarn_pool *pool, const tarn_capture *outer)
     return TARN_OK;
 }
 
-/* Sections behind no node may run at once, in the same memory: a graph therefore has one section of a
- * pool. The driver may have given this graph the handle of a destroyed graph whose executable lives
- * on. Such a new graph usually has no nodes, and without nodes no section can run. */
+/* Sections behind no node may run at once, in the same memory: a graph therefore has one section of
+ * a pool. The driver may have given this graph the handle of a destroyed graph whose executable
+ * lives on. Such a new graph usually has no nodes, and without nodes no section can run. */
 static tarn_status check_no_section_in(tarn_pool *pool, tn_cu_graph graph)
 {
     const struct tn_hold *hold;
@@ -241,9 +243,9 @@ give_record:
     return status;
 }
 
-/* Takes over the claims on the pool that the hold would end if the driver's capture went now, and shuts
- * the route. False: the driver's capture has gone already, and perhaps the pool too. give_back or
- * retire ends the takeover. */
+/* Takes over the claims on the pool that the hold would end if the driver's capture went now, and
+ * shuts the route. False: the driver's capture has gone already, and perhaps the pool too.
+ * give_back or retire ends the takeover. */
 static bool take_over(tarn_capture *capture)
 {
     tarn_device *device = capture->device;
@@ -318,8 +320,8 @@ static void retire(tarn_capture *capture)
     tn_records_give(&capture_records, capture);
 }
 
-/* The capture's own thread may end the capture; in relaxed mode any thread may. But a per-thread stream
- * means another stream on another thread. */
+/* The capture's own thread may end the capture; in relaxed mode any thread may. But a per-thread
+ * stream means another stream on another thread. */
 static tarn_status check_thread(const tarn_capture *capture)
 {
     if (capture->thread_id == tn_thread_id() ||
@@ -372,8 +374,8 @@ void tn_capture_let_go(tarn_capture *capture)
 }
 
 /* Whether the stream is still in the driver's capture of this id, which the given thread began. The
- * driver does not identify an invalidated capture: any is taken for this capture. (An event recorded
- * in the capture would not help: the driver answers as for a capture that has ended.) */
+ * driver does not identify an invalidated capture: any is taken for this capture. (An event
+ * recorded in the capture would not help: the driver answers as for a capture that has ended.) */
 static bool goes_on(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t thread_id,
                     uint64_t capture_id)
 {
@@ -385,8 +387,8 @@ static bool goes_on(struct tn_gpu *gpu, tn_cu_stream stream, uint64_t thread_id,
            state.order.capture_id == capture_id;
 }
 
-/* The driver's capture of a body is over: ends the capture around the body, if its end was left to this
- * body alone. */
+/* The driver's capture of a body is over: ends the capture around the body, if its end was left to
+ * this body alone. */
 static void end_left(tarn_capture *capture)
 {
     struct tn_gpu *gpu = &capture->device->gpu;
@@ -476,9 +478,9 @@ static void leave_to(tarn_capture *capture, uint64_t body_id)
     tn_pool_unlock(capture->pool);
 }
 
-/* Ends the driver's open captures of bodies: the graph of the bodies is about to go. Returns whether the
- * end has to wait for a body on another thread's own stream: only the other thread can end this
- * body. The graph of a capture that is a body itself stays with its node. */
+/* Ends the driver's open captures of bodies: the graph of the bodies is about to go. Returns
+ * whether the end has to wait for a body on another thread's own stream: only the other thread can
+ * end this body. The graph of a capture that is a body itself stays with its node. */
 static bool cancel_bodies(tarn_capture *capture)
 {
     struct tn_gpu *gpu = &capture->device->gpu;

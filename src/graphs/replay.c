@@ -90,10 +90,10 @@ static bool is_visited(const tarn_pool *pool, const struct tn_replays *replays)
             !tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->stamp)));
 }
 
-/* Lets a pool that has a single graph launch without an order. A pool that is merged meanwhile takes the
- * record's lock. Nobody else launches with this lock now: the wait for a launch is rare here.
- * was_launched: the graph may have been launched; else no launch of any earlier graph runs, or will
- * ever run. */
+/* Lets a pool that has a single graph launch without an order. A pool that is merged meanwhile
+ * takes the record's lock. Nobody else launches with this lock now: the wait for a launch is rare
+ * here. was_launched: the graph may have been launched; else no launch of any earlier graph runs,
+ * or will ever run. */
 static void allow_launches_alone(tarn_pool *pool, bool was_launched)
 {
     struct tn_replays *replays;
@@ -501,9 +501,9 @@ static TN_RARE tarn_status replay_after_news(const tarn_graph *graph, tn_cu_stre
     return status == TARN_OK ? retry_launch(graph, stream) : status;
 }
 
-/* The frequent case stands in here and in launch_known_stream, and in few lines of code: after a launch
- * nothing of the library is in the caches, and each line is another miss. Values read from memory
- * are kept in variables: behind an atomic access the compiler would read them again. */
+/* The frequent case stands in here and in launch_known_stream, and in few lines of code: after a
+ * launch nothing of the library is in the caches, and each line is another miss. Values read from
+ * memory are kept in variables: behind an atomic access the compiler would read them again. */
 tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream)
 {
     struct tn_gpu *gpu = graph->gpu;

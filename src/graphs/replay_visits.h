@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* replay_visits.h -- turns that restores take among the replays of a pool's graphs, and how work gets
- * behind the last replay.
+/* replay_visits.h -- turns that restores take among the replays of a pool's graphs, and how work
+ * gets behind the last replay.
  *
- * Locking: tn_replays_find_turn and tn_replays_enter_series want the record's lock, rank REPLAY, to be
- * held. The others take it, but for tn_replays_are_launching and tn_replays_precede, which need none. */
+ * Locking: tn_replays_find_turn and tn_replays_enter_series want the record's lock, rank REPLAY, to
+ * be held. The others take it, but for tn_replays_are_launching and tn_replays_precede, which need
+ * none. */
 #ifndef TARN_GRAPHS_REPLAY_VISITS_H
 #define TARN_GRAPHS_REPLAY_VISITS_H
 

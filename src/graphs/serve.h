@@ -66,7 +66,8 @@ TARN_MUST_CHECK tarn_status tn_serve_use(void *address, tarn_stream stream, cons
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE */
 TARN_MUST_CHECK tarn_status tn_serve_free(void *address, bool told);
 
-/* Frees a block of a call that has failed: the address was given to nobody, so no capture has used the block.
+/* Frees a block of a call that has failed: the address was given to nobody, so no capture has used
+ * the block.
  *   NOT_OURS, DOUBLE_FREE: another thread's restore has freed the block */
 TARN_MUST_CHECK tarn_status tn_serve_undo(void *address);
 

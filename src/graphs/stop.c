@@ -2,8 +2,8 @@
 /* An end looks for the newest node of a broken capture, and for a fork that was not joined, before
  * the driver ends the capture: the driver's answer takes the graph. The look for a fork lists all
  * nodes, which takes a sixteenth of the capture's own time. Therefore a pool looks only in its
- * first FORK_SEARCHES captures with a known forked stream: a program's mistake shows there. A refused
- * end lets the pool look again.
+ * first FORK_SEARCHES captures with a known forked stream: a program's mistake shows there. A
+ * refused end lets the pool look again.
  *
  * Trade-offs: where another thread breaks a capture during its end, the sentence names no node. A
  * body's graph lasts as long as its node, of which the hold says nothing: an end does not read it.

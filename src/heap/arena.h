@@ -280,7 +280,8 @@ struct tn_block *tn_arena_carve(struct tn_arena *arena, struct tn_block *block, 
                                 uint64_t bytes);
 
 /* Adds to or subtracts from the used bytes of the chunks under the block; freeing stamps them.
- * outside_stamp: the same stamp, or a lower one where the end of the chunks' holds proves the rest. */
+ * outside_stamp: the same stamp, or a lower one where the end of the chunks' holds proves the
+ * rest. */
 void tn_block_count_used(struct tn_block *block);
 void tn_block_count_freed(struct tn_block *block, uint64_t freed_stamp, uint64_t outside_stamp);
 

@@ -14,9 +14,9 @@
  * records gets the array when its first block needs a cold record; until then a block costs one
  * line.
  *
- * A tag is the user's number for a block. Tags lie in an array beside the slab, which comes with the
- * first tag. Each tag has the sequence number of its block, so no allocation and no free clears a
- * tag.
+ * A tag is the user's number for a block. Tags lie in an array beside the slab, which comes with
+ * the first tag. Each tag has the sequence number of its block, so no allocation and no free clears
+ * a tag.
  *
  * Records come from slabs of the pool. They are set aside before a change begins (reserve, which
  * may fail) and taken during the change (take, which cannot). Cold records are set aside likewise
@@ -82,7 +82,8 @@ struct tn_block {
     /* PENDING: freed while captures of the pool were under way, and not by the order which would
      * reuse the memory there */
     bool captured_free : 1;
-    /* PENDING: a poll has found no user any more; the block waits for a settlement: pools/pending.h */
+    /* PENDING: a poll has found no user any more; the block waits for a settlement:
+     * pools/pending.h */
     bool ended : 1;
     /* captured_free, and one of these captures has no hold: its graph brings a hold when adopted */
     bool unheld : 1;
@@ -91,7 +92,8 @@ struct tn_block {
 
 _Static_assert(sizeof(struct tn_block) == 64, "a block's record is one cache line");
 
-/* Fields are valid as their comments say; stale links and numbers of former lives remain in them. */
+/* Fields are valid as their comments say; stale links and numbers of former lives remain in
+ * them. */
 struct tn_block_cold {
     struct tn_block *pending_previous; /* PENDING: in the pool's list */
     struct tn_block *pending_next;

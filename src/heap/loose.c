@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Slots are emptied in turn where they have too many blocks: which size comes back next is not known. */
+/* Slots are emptied in turn where they have too many blocks: which size comes back next is not
+ * known. */
 #include "heap/loose.h"
 
 enum {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The rule is PyTorch's for roundup_power2_divisions: the steps count by the power of two below the
- * request, and a request that is no larger than 512 bytes a step is rounded to 512 bytes alone. So a
- * step is never smaller than 512 bytes. */
+ * request, and a request that is no larger than 512 bytes a step is rounded to 512 bytes alone. So
+ * a step is never smaller than 512 bytes. */
 #include "heap/rounding.h"
 
 #include "base/checked.h"

@@ -111,8 +111,8 @@ static TN_ALWAYS_INLINE struct tn_block *cut(struct tn_arena *arena, struct tn_h
     return block;
 }
 
-/* Loose blocks may hold the missing memory, record or place in the index: they coalesce before the pool
- * is asked. */
+/* Loose blocks may hold the missing memory, record or place in the index: they coalesce before the
+ * pool is asked. */
 static inline struct tn_block *coalesce_and_cut(struct tn_arena *arena, struct tn_heap *heap,
                                                 uint64_t alignment, uint64_t bytes)
 {

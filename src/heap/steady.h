@@ -11,8 +11,8 @@
  * here is therefore decided once, when the pool is unlocked.
  *
  * A freed block is loose at first. A request of its very size gets it back unchanged. Otherwise it
- * coalesces with its neighbours later: at the latest when the heap has no other block for an allocation,
- * before the heap grows. See heap/loose.h.
+ * coalesces with its neighbours later: at the latest when the heap has no other block for an
+ * allocation, before the heap grows. See heap/loose.h.
  *
  * The path of nearly all calls is inline here. With the function of the API it forms a single piece
  * of code: a free, or an allocation of the block freed last, calls nothing but the driver. Rarer
@@ -339,8 +339,8 @@ bool tn_steady_provide(struct tn_arena *arena);
  * records from then on, up to a limit. */
 bool tn_steady_expect(struct tn_arena *arena, size_t count);
 
-/* Gives the arena's surplus records back to the pool. They gather because frees coalesce blocks, while
- * cuts under the pool's lock take records of the pool. The pool is locked. */
+/* Gives the arena's surplus records back to the pool. They gather because frees coalesce blocks,
+ * while cuts under the pool's lock take records of the pool. The pool is locked. */
 void tn_steady_level(struct tn_arena *arena);
 
 #endif

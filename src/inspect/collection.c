@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The driver's allocation nodes give memory that does not exist before the graph has run, and that the
- * driver does not know: it is noted here. */
+/* The driver's allocation nodes give memory that does not exist before the graph has run, and that
+ * the driver does not know: it is noted here. */
 #include "inspect/collection.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ancestry is found by walking back from the stream's terminal nodes, depth first, along the edges of
- * the graph being captured.
+/* Ancestry is found by walking back from the stream's terminal nodes, depth first, along the edges
+ * of the graph being captured.
  *
  * A graph being captured grows at the streams' ends. The nodes found before are therefore kept, and
  * a walk stops at known nodes. This is right as long as the walk finds every terminal of the last

@@ -39,9 +39,9 @@ struct tn_frontier {
     bool known; /* false: only the end of the capture proves the end of the work */
 };
 
-/* Takes the end of all the work that the stream has in the order's capture now. Unknown where the handle means
- * another order by now, the stream has more than TN_FRONTIER_MAX terminal nodes, or the driver
- * refuses. */
+/* Takes the end of all the work that the stream has in the order's capture now. Unknown where the
+ * handle means another order by now, the stream has more than TN_FRONTIER_MAX terminal nodes, or
+ * the driver refuses. */
 void tn_frontier_take(struct tn_gpu *gpu, tn_cu_stream stream, struct tn_order order,
                       struct tn_frontier *frontier);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A device's pools are made, end and are released under the DEVICE lock: a list made under this lock
- * shows one moment. A pool's blocks are described under the pool's lock. Segments are visited in the
- * order of their creation, and the driver may grant a later segment a lower address. In this case
- * the descriptions are sorted after the unlock.
+/* A device's pools are made, end and are released under the DEVICE lock: a list made under this
+ * lock shows one moment. A pool's blocks are described under the pool's lock. Segments are visited
+ * in the order of their creation, and the driver may grant a later segment a lower address. In this
+ * case the descriptions are sorted after the unlock.
  *
- * Trade-offs: memory for the descriptions is taken with the lock held, since only there the number of
- * blocks is known. */
+ * Trade-offs: memory for the descriptions is taken with the lock held, since only there the number
+ * of blocks is known. */
 #include "observe/lists.h"
 
 #include <stdio.h>

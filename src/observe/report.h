@@ -7,7 +7,8 @@
 
 #include "tarn/stats.h"
 
-/* Writes as much as capacity bytes hold, and a zero byte. Returns the length of the whole, without it. */
+/* Writes as much as capacity bytes hold, and a zero byte. Returns the length of the whole, without
+ * it. */
 size_t tn_pool_write_report(tarn_pool *pool, tarn_report_format format, char *buffer,
                             size_t capacity);
 size_t tn_device_write_report(tarn_device *device, tarn_report_format format, char *buffer,

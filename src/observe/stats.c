@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* All counts of one pool or of a device, in the form for programs. Counters of pools are copied. The rest is a walk over
- * chunks, segments and free blocks, where the caller asks. */
+/* All counts of one pool or of a device, in the form for programs. Counters of pools are copied.
+ * The rest is a walk over chunks, segments and free blocks, where the caller asks. */
 #include "observe/stats.h"
 
 #include <stddef.h>

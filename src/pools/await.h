@@ -34,8 +34,8 @@ enum tn_await {
  * are gone. */
 void tn_await_holds(tarn_device *device, tarn_pool *pool, enum tn_await what);
 
-/* Whether launches of graphs whose holds are expected to go may still run: only a wait for the device
- * ends those. pool: NULL: any pool of the device. */
+/* Whether launches of graphs whose holds are expected to go may still run: only a wait for the
+ * device ends those. pool: NULL: any pool of the device. */
 bool tn_await_needs_device(tarn_device *device, tarn_pool *pool);
 
 #endif

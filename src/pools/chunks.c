@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A pool's chunks: their ids, their memory, their counts.
  *
- * Memory comes from the device's cache if the cache has a memory of the chunk's very size, else from
- * the driver. Several chunks are mapped as a whole: on failure the chunks made so far return to their
- * origin.
+ * Memory comes from the device's cache if the cache has a memory of the chunk's very size, else
+ * from the driver. Several chunks are mapped as a whole: on failure the chunks made so far return
+ * to their origin.
  *
  * Trade-offs: exportable memory is never cached: another process may have mapped it, which only the
  * driver knows. */

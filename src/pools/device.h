@@ -44,7 +44,8 @@ struct tarn_device {
     tarn_unrouted unrouted;      /* immutable */
     struct tn_rounding rounding; /* immutable */
     bool no_record_stream_reuse; /* immutable */
-    /* The stream that NULL means: NULL, which is the legacy one, or the handle of a thread's own. Immutable. */
+    /* The stream that NULL means: NULL, which is the legacy one, or the handle of a thread's own.
+     * Immutable. */
     tn_cu_stream null_stream;
     struct tn_lock lock;    /* rank DEVICE */
     struct tn_lock growing; /* rank GROW: the driver maps faster for one thread than for several */
@@ -69,8 +70,8 @@ struct tarn_device {
 
 #define TN_DEVICE_MAGIC 0x54446576ULL
 
-/* The stream that a caller's handle means. A call asks once, where the call first knows its device, and
- * on no path with a handle that is known not to be a default stream. */
+/* The stream that a caller's handle means. A call asks once, where the call first knows its device,
+ * and on no path with a handle that is known not to be a default stream. */
 static inline tn_cu_stream tn_device_stream(const tarn_device *device, tn_cu_stream stream)
 {
     return stream != NULL ? stream : device->null_stream;

@@ -15,7 +15,8 @@ TARN_MUST_CHECK tarn_status tn_device_open(int ordinal, const tarn_device_option
                                            bool stated, tarn_device **device);
 TARN_MUST_CHECK tarn_status tn_device_close(tarn_device *device);
 
-/* How much a cache may keep, of an option or a setter: 0 is the default, and TARN_NO_CACHE nothing. */
+/* How much a cache may keep, of an option or a setter: 0 is the default, and TARN_NO_CACHE
+ * nothing. */
 static inline uint64_t tn_cache_bytes(size_t given, uint64_t default_bytes)
 {
     if (given == TARN_NO_CACHE)

@@ -20,8 +20,8 @@
 #include "pools/pending.h"
 #include "pools/visit.h"
 
-/* Passes of a trim behind the first: a hold goes, then the device is waited for; and one more, for graphs which other
- * threads destroy meanwhile. */
+/* Passes of a trim behind the first: a hold goes, then the device is waited for; and one more, for
+ * graphs which other threads destroy meanwhile. */
 enum { PASSES = 3 };
 
 /* Why memory that should go stays, after a pass of a trim. */
@@ -63,9 +63,10 @@ static uint64_t lock_and_trim(tarn_pool *pool, uint64_t keep_bytes, struct stays
     return freed;
 }
 
-/* Waits for memory which should go and cannot yet: for the device where needed, once, which also ends
- * the launches of destroyed graphs; then for their holds. pool: NULL: all of the device. Returns
- * whether more may go by now. Memory whose hold has gone may still be unproven: another pass tells. */
+/* Waits for memory which should go and cannot yet: for the device where needed, once, which also
+ * ends the launches of destroyed graphs; then for their holds. pool: NULL: all of the device.
+ * Returns whether more may go by now. Memory whose hold has gone may still be unproven: another
+ * pass tells. */
 static bool prove(tarn_device *device, tarn_pool *pool, struct stays *why, tarn_status *status)
 {
     const struct stays found = *why;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* 2^23 pointers to segments and 2^27 to chunks: 1,088 MiB of addresses, of which only the pages in use
- * have memory. */
+/* 2^23 pointers to segments and 2^27 to chunks: 1,088 MiB of addresses, of which only the pages in
+ * use have memory. */
 #include "vmm/address_table.h"
 
 #include <sys/mman.h>
@@ -22,7 +22,8 @@ static void *reserve(uint64_t bytes)
     return memory != MAP_FAILED ? memory : NULL;
 }
 
-/* In a child of fork(): no address is anybody's, so a free finds no arena whose lock it would take. */
+/* In a child of fork(): no address is anybody's, so a free finds no arena whose lock it would
+ * take. */
 static void forget(void)
 {
     atomic_store(&tn_address_table.slots, NULL);

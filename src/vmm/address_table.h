@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* address_table.h -- from an address to the segment that contains it, and to the chunk mapped there.
+/* address_table.h -- from an address to the segment that contains it, and to the chunk mapped
+ * there.
  *
  *   V1  the entry of every slot of a segment is that segment; every other entry is NULL
  *   V4  the entry of every page under a chunk is that chunk; every other entry is NULL
@@ -10,8 +11,8 @@
  * (vmm/region.c). Segments and chunks are recycled, never freed, so the result of a lookup can
  * always be read.
  *
- * Locking: entries are atomic. Writers hold the lock of the segment's pool. A reader without it must
- * look again once it holds it. */
+ * Locking: entries are atomic. Writers hold the lock of the segment's pool. A reader without it
+ * must look again once it holds it. */
 #ifndef TARN_VMM_ADDRESS_TABLE_H
 #define TARN_VMM_ADDRESS_TABLE_H
 

@@ -23,7 +23,8 @@ struct tn_heap;
 struct tn_chunk {
     uint64_t magic;        /* TN_CHUNK_MAGIC; 0 in a recycled record */
     struct tn_chunk *next; /* links recycled records */
-    /* From here to used_bytes all is set anew, and never cleared: others may be looking at a recycled record. */
+    /* From here to used_bytes all is set anew, and never cleared: others may be looking at a
+     * recycled record. */
     uint64_t offset;                      /* in the segment, a multiple of 2 MiB; immutable */
     uint64_t bytes;                       /* a power of two; immutable */
     _Atomic(struct tn_segment *) segment; /* NULL in a recycled record; else immutable */

@@ -70,8 +70,8 @@ static void take_out(struct tn_memory_cache *cache, struct tn_memory *memory)
     atomic_fetch_sub(&cache->count, 1);
 }
 
-/* Takes the oldest out until no more than keep_bytes are left; returns them as a list through older.
- * The lock is held. */
+/* Takes the oldest out until no more than keep_bytes are left; returns them as a list through
+ * older. The lock is held. */
 static struct tn_memory *shrink(struct tn_memory_cache *cache, uint64_t keep_bytes)
 {
     struct tn_memory *gone = NULL;

@@ -55,11 +55,12 @@ void tn_regions_give(struct tn_regions *regions, uint64_t base, uint64_t slot_co
 /* Notes that pages were mapped. */
 void tn_regions_note_mapped(struct tn_regions *regions, uint64_t base, uint64_t bytes);
 
-/* Whether memory is at the address, or ever was while its region was there. False, too, where no region is. */
+/* Whether memory is at the address, or ever was while its region was there. False, too, where no
+ * region is. */
 bool tn_regions_was_mapped(struct tn_regions *regions, uint64_t address);
 
-/* Gives regions whose slots are all free back to the driver, but for the first one: its place is what
- * makes layouts the same in the next process. */
+/* Gives regions whose slots are all free back to the driver, but for the first one: its place is
+ * what makes layouts the same in the next process. */
 void tn_regions_shrink(struct tn_regions *regions);
 
 struct tn_range {
@@ -67,8 +68,8 @@ struct tn_range {
     uint64_t bytes;
 };
 
-/* Gives the addresses that were ever taken in up to that many regions, in order of reservation; returns how many regions
- * there are. */
+/* Gives the addresses that were ever taken in up to that many regions, in order of reservation;
+ * returns how many regions there are. */
 size_t tn_regions_list(struct tn_regions *regions, struct tn_range *ranges, size_t most);
 
 /* Whether the address is in one. */

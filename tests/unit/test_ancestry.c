@@ -9,7 +9,7 @@ static tn_cu_stream stream;
 static tn_cu_stream side;
 static void *words;
 static struct tn_ancestry ancestry;
-static struct tn_frontier markers;
+static struct tn_frontier frontier;
 static int64_t outstanding;
 
 static void begin(void)
@@ -35,27 +35,27 @@ static void work(tn_cu_stream on)
     test_fill(on, words, 1, 16);
 }
 
-static void mark(tn_cu_stream on)
+static void take_frontier(tn_cu_stream on)
 {
-    tn_frontier_take(gpu, on, unit_order(device, on), &markers);
+    tn_frontier_take(gpu, on, unit_order(device, on), &frontier);
 }
 
 static bool covered(tn_cu_stream by)
 {
     return tn_ancestry_refresh(&ancestry, gpu, by, unit_order(device, by)) &&
-           tn_ancestry_covers(&ancestry, &markers);
+           tn_ancestry_covers(&ancestry, &frontier);
 }
 
 START_TEST(a_stream_comes_after_its_own_work)
 {
-    mark(stream);
-    ck_assert(markers.known);
-    ck_assert_uint_eq(markers.count, 0);
+    take_frontier(stream);
+    ck_assert(frontier.known);
+    ck_assert_uint_eq(frontier.count, 0);
     ck_assert(covered(stream)); /* nothing */
     for (int i = 0; i < 100; i++)
         work(stream);
-    mark(stream);
-    ck_assert_uint_eq(markers.count, 1);
+    take_frontier(stream);
+    ck_assert_uint_eq(frontier.count, 1);
     ck_assert(covered(stream));
     ck_assert_uint_eq(ancestry.count, 100);
     work(stream);
@@ -70,10 +70,10 @@ START_TEST(forked_work_is_covered_when_it_is_joined)
 {
     work(stream);
     test_order(stream, side);
-    mark(side); /* what it begins with */
+    take_frontier(side); /* what it begins with */
     ck_assert(covered(stream));
     work(side);
-    mark(side);
+    take_frontier(side);
     ck_assert(!covered(stream));
     work(stream);
     ck_assert(!covered(stream));
@@ -81,7 +81,7 @@ START_TEST(forked_work_is_covered_when_it_is_joined)
     ck_assert(covered(stream));
     ck_assert_uint_eq(ancestry.count, 3);
     work(side); /* after the join */
-    mark(side);
+    take_frontier(side);
     ck_assert(!covered(stream));
     test_order(side, stream);
     ck_assert(covered(stream));
@@ -89,7 +89,7 @@ START_TEST(forked_work_is_covered_when_it_is_joined)
 }
 END_TEST
 
-START_TEST(every_marker_counts)
+START_TEST(every_node_of_the_frontier_counts)
 {
     tn_cu_stream third = test_stream();
 
@@ -99,8 +99,8 @@ START_TEST(every_marker_counts)
     work(side);
     work(third);
     test_order(third, side);
-    mark(side);
-    ck_assert_uint_eq(markers.count, 2);
+    take_frontier(side);
+    ck_assert_uint_eq(frontier.count, 2);
     test_order(third, stream); /* one of them */
     ck_assert(!covered(stream));
     test_order(side, stream);
@@ -117,7 +117,7 @@ START_TEST(a_stream_that_is_cut_off_from_its_past_does_not_cover_it)
     first = test_last_node(stream);
     work(stream);
     work(stream);
-    mark(stream);
+    take_frontier(stream);
     ck_assert(covered(stream));
     test_set_past(stream, first, true);
     ck_assert(!covered(stream));
@@ -132,7 +132,7 @@ END_TEST
 START_TEST(an_edge_that_does_not_wait_for_the_whole_node_orders_nothing)
 {
     work(stream);
-    mark(stream);
+    take_frontier(stream);
     test_set_past(stream, test_last_node(stream), false);
     ck_assert(!covered(stream));
     ck_assert_uint_eq(ancestry.count, 0);
@@ -144,7 +144,7 @@ START_TEST(an_edge_that_does_not_wait_for_the_whole_node_orders_nothing)
 }
 END_TEST
 
-START_TEST(more_terminals_than_there_is_room_for_are_not_marked)
+START_TEST(more_terminals_than_there_is_room_for_are_no_frontier)
 {
     work(stream);
     for (int i = 0; i <= TN_FRONTIER_MAX; i++) {
@@ -154,8 +154,8 @@ START_TEST(more_terminals_than_there_is_room_for_are_not_marked)
         work(other);
         test_order(other, side);
     }
-    mark(side);
-    ck_assert(!markers.known);
+    take_frontier(side);
+    ck_assert(!frontier.known);
     ck_assert(!covered(side));
     end();
 }
@@ -172,7 +172,7 @@ START_TEST(nodes_of_many_dependencies_are_walked)
         test_order(stream, others[i]);
         work(others[i]);
     }
-    mark(others[7]);
+    take_frontier(others[7]);
     ck_assert(!covered(stream));
     for (int i = 0; i < COUNT; i++)
         test_order(others[i], stream);
@@ -188,18 +188,18 @@ START_TEST(nothing_is_known_of_a_stream_that_is_not_in_the_capture)
     struct tn_order order = unit_order(device, stream);
 
     work(stream);
-    tn_frontier_take(gpu, side, order, &markers);
-    ck_assert(!markers.known);
+    tn_frontier_take(gpu, side, order, &frontier);
+    ck_assert(!frontier.known);
     ck_assert(!tn_ancestry_refresh(&ancestry, gpu, side, order));
-    mark(stream);
-    ck_assert(markers.known);
+    take_frontier(stream);
+    ck_assert(frontier.known);
     test_destroy_graph(test_end_capture(stream));
     ck_assert(!tn_ancestry_refresh(&ancestry, gpu, stream, order));
-    ck_assert(!tn_ancestry_covers(&ancestry, &markers));
+    ck_assert(!tn_ancestry_covers(&ancestry, &frontier));
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED); /* another one */
     ck_assert(!tn_ancestry_refresh(&ancestry, gpu, stream, order));
-    tn_frontier_take(gpu, stream, order, &markers);
-    ck_assert(!markers.known);
+    tn_frontier_take(gpu, stream, order, &frontier);
+    ck_assert(!frontier.known);
     end();
 }
 END_TEST
@@ -210,7 +210,7 @@ START_TEST(without_memory_or_answers_nothing_is_covered)
 
     for (int i = 0; i < 100; i++)
         work(stream);
-    mark(stream);
+    take_frontier(stream);
     for (needed = 1; needed < 100; needed++) {
         (void)tn_host_plan_fault(needed, false);
         if (covered(stream))
@@ -225,9 +225,9 @@ START_TEST(without_memory_or_answers_nothing_is_covered)
     ck_assert(!covered(stream));
     ck_assert(covered(stream));
     sim.plan_fault("cuStreamGetCaptureInfo", 1, 1, TN_CUDA_ERROR_UNKNOWN);
-    tn_frontier_take(gpu, stream, (struct tn_order){1, 1}, &markers);
+    tn_frontier_take(gpu, stream, (struct tn_order){1, 1}, &frontier);
     sim.clear_fault(NULL);
-    ck_assert(!markers.known);
+    ck_assert(!frontier.known);
     ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     end();
 }
@@ -242,10 +242,10 @@ int main(void)
     tcase_add_checked_fixture(tcase, begin, NULL);
     tcase_add_test(tcase, a_stream_comes_after_its_own_work);
     tcase_add_test(tcase, forked_work_is_covered_when_it_is_joined);
-    tcase_add_test(tcase, every_marker_counts);
+    tcase_add_test(tcase, every_node_of_the_frontier_counts);
     tcase_add_test(tcase, a_stream_that_is_cut_off_from_its_past_does_not_cover_it);
     tcase_add_test(tcase, an_edge_that_does_not_wait_for_the_whole_node_orders_nothing);
-    tcase_add_test(tcase, more_terminals_than_there_is_room_for_are_not_marked);
+    tcase_add_test(tcase, more_terminals_than_there_is_room_for_are_no_frontier);
     tcase_add_test(tcase, nodes_of_many_dependencies_are_walked);
     tcase_add_test(tcase, nothing_is_known_of_a_stream_that_is_not_in_the_capture);
     tcase_add_test(tcase, without_memory_or_answers_nothing_is_covered);

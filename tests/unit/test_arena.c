@@ -111,7 +111,7 @@ START_TEST(a_freed_block_is_reused_by_its_own_order_at_once)
 }
 END_TEST
 
-START_TEST(a_freed_block_joins_its_free_neighbours)
+START_TEST(a_freed_block_coalesces_with_its_free_neighbours)
 {
     void *blocks[4];
     struct tn_block *joined;
@@ -134,7 +134,7 @@ START_TEST(a_freed_block_joins_its_free_neighbours)
 }
 END_TEST
 
-START_TEST(free_blocks_join_over_the_edge_of_two_chunks)
+START_TEST(free_blocks_coalesce_over_the_edge_of_two_chunks)
 {
     void *first = unit_alloc(pool, 2 * MIB, stream);
     void *second = unit_alloc(pool, 2 * MIB, stream);
@@ -174,7 +174,7 @@ static void make_free_neighbours(void **of_stream, void **of_other)
 }
 
 /* P3: neighbours, FREE both, of two heaps. */
-START_TEST(free_blocks_of_two_heaps_do_not_join)
+START_TEST(free_blocks_of_two_heaps_do_not_coalesce)
 {
     void *first;
     void *second;
@@ -382,7 +382,7 @@ START_TEST(taking_over_changes_the_owner_of_every_chunk_of_a_range)
 }
 END_TEST
 
-START_TEST(free_memory_joins_what_its_new_owner_has_beside_it)
+START_TEST(free_memory_coalesces_with_what_its_new_owner_has_beside_it)
 {
     void *first;
     void *second;
@@ -403,7 +403,7 @@ END_TEST
 
 /* Chunks of 2 MiB, the first the other stream's, and a live block over the edge of the next two: what is
  * free before it goes along, and joins what is free in the first chunk. */
-START_TEST(taking_over_goes_on_behind_what_was_joined)
+START_TEST(taking_over_goes_on_behind_what_has_coalesced)
 {
     struct tn_heap *heap = &arena_of(other)->heaps[TN_HEAP_LARGE];
     char *first;
@@ -652,9 +652,9 @@ int main(void)
     suite_add_tcase(suite, arenas);
     tcase_add_checked_fixture(blocks, make_pool, NULL);
     tcase_add_test(blocks, a_freed_block_is_reused_by_its_own_order_at_once);
-    tcase_add_test(blocks, a_freed_block_joins_its_free_neighbours);
-    tcase_add_test(blocks, free_blocks_join_over_the_edge_of_two_chunks);
-    tcase_add_test(blocks, free_blocks_of_two_heaps_do_not_join);
+    tcase_add_test(blocks, a_freed_block_coalesces_with_its_free_neighbours);
+    tcase_add_test(blocks, free_blocks_coalesce_over_the_edge_of_two_chunks);
+    tcase_add_test(blocks, free_blocks_of_two_heaps_do_not_coalesce);
     tcase_add_test(blocks, carving_leaves_what_is_before_and_behind_free);
     suite_add_tcase(suite, blocks);
     tcase_add_checked_fixture(idle, make_pool, NULL);
@@ -668,8 +668,8 @@ int main(void)
     tcase_add_test(owners, a_block_over_an_edge_takes_the_next_chunk_along);
     tcase_add_test(owners, giving_up_a_block_gives_its_chunk_to_idle_memory);
     tcase_add_test(owners, taking_over_changes_the_owner_of_every_chunk_of_a_range);
-    tcase_add_test(owners, free_memory_joins_what_its_new_owner_has_beside_it);
-    tcase_add_test(owners, taking_over_goes_on_behind_what_was_joined);
+    tcase_add_test(owners, free_memory_coalesces_with_what_its_new_owner_has_beside_it);
+    tcase_add_test(owners, taking_over_goes_on_behind_what_has_coalesced);
     tcase_add_test(owners, arenas_give_idle_memory_what_is_proven_idle);
     tcase_add_test(owners, an_empty_arena_goes_unless_a_checkpoint_names_it);
     tcase_add_test(owners, a_checkpoint_keeps_no_arena_of_a_retired_stream);

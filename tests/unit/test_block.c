@@ -341,7 +341,7 @@ static struct tn_block *whole(enum tn_block_state state)
     return block;
 }
 
-START_TEST(a_split_tiles_and_a_join_undoes_it)
+START_TEST(a_split_tiles_and_coalescing_undoes_it)
 {
     struct tn_heap *heap = (struct tn_heap *)(void *)&store; /* compared, never followed */
     struct tn_block *low = whole(TN_BLOCK_LIVE);
@@ -373,7 +373,7 @@ START_TEST(a_split_tiles_and_a_join_undoes_it)
 }
 END_TEST
 
-START_TEST(unmapped_blocks_are_counted_as_they_split_and_join)
+START_TEST(unmapped_blocks_are_counted_as_they_split_and_coalesce)
 {
     struct tn_block *block = whole(TN_BLOCK_UNMAPPED);
 
@@ -393,7 +393,7 @@ START_TEST(splitting_at_an_edge_is_a_broken_contract)
 END_TEST
 
 /* P1: blocks with a gap between them are not neighbours. */
-START_TEST(joining_over_a_gap_is_a_broken_contract)
+START_TEST(coalescing_over_a_gap_is_a_broken_contract)
 {
     struct tn_block *block = whole(TN_BLOCK_FREE);
 
@@ -403,7 +403,7 @@ START_TEST(joining_over_a_gap_is_a_broken_contract)
 }
 END_TEST
 
-START_TEST(joining_blocks_of_two_states_is_a_broken_contract)
+START_TEST(coalescing_blocks_of_two_states_is_a_broken_contract)
 {
     struct tn_block *block = whole(TN_BLOCK_FREE);
 
@@ -431,13 +431,13 @@ int main(void)
     tcase_add_test(records, no_memory_sets_nothing_aside);
     unit_add_contract_test(records, taking_what_was_not_set_aside_is_a_broken_contract);
     suite_add_tcase(suite, records);
-    tcase_add_test(tiles, a_split_tiles_and_a_join_undoes_it);
-    tcase_add_test(tiles, unmapped_blocks_are_counted_as_they_split_and_join);
+    tcase_add_test(tiles, a_split_tiles_and_coalescing_undoes_it);
+    tcase_add_test(tiles, unmapped_blocks_are_counted_as_they_split_and_coalesce);
     if (TARN_DEBUG_CHECKS)
         tcase_add_loop_test_raise_signal(tiles, splitting_at_an_edge_is_a_broken_contract, SIGABRT,
                                          0, 2);
-    unit_add_contract_test(tiles, joining_over_a_gap_is_a_broken_contract);
-    unit_add_contract_test(tiles, joining_blocks_of_two_states_is_a_broken_contract);
+    unit_add_contract_test(tiles, coalescing_over_a_gap_is_a_broken_contract);
+    unit_add_contract_test(tiles, coalescing_blocks_of_two_states_is_a_broken_contract);
     suite_add_tcase(suite, tiles);
     return test_main(suite);
 }

@@ -527,7 +527,7 @@ START_TEST(a_wrong_count_of_kept_blocks_is_found)
 END_TEST
 
 /* P18 */
-START_TEST(a_watched_block_that_is_not_tangled_is_found)
+START_TEST(a_watched_block_without_claims_is_found)
 {
     watch_live();
     block->may_have_claims = false;
@@ -610,7 +610,7 @@ int main(void)
     tcase_add_test(broken, a_watch_that_names_another_pool_is_found);
     tcase_add_test(broken, a_freed_block_with_a_watch_that_does_not_keep_it_is_found);
     tcase_add_test(broken, a_wrong_count_of_kept_blocks_is_found);
-    tcase_add_test(broken, a_watched_block_that_is_not_tangled_is_found);
+    tcase_add_test(broken, a_watched_block_without_claims_is_found);
     tcase_add_test(broken, a_stamp_from_outside_that_is_above_the_chunks_own_is_found);
     tcase_add_test(broken, an_idle_chunk_whose_graph_is_gone_and_has_proven_nothing_is_found);
     suite_add_tcase(suite, broken);

@@ -30,7 +30,7 @@ static struct tn_known_stream *note(void)
     return known;
 }
 
-static struct tn_fence *join(struct tn_known_stream *known)
+static struct tn_fence *enter_fence(struct tn_known_stream *known)
 {
     struct tn_fence *fence = tn_streams_enter_fence(streams, known);
 
@@ -57,7 +57,7 @@ static int state(const struct tn_fence *fence)
 
 static struct tn_fence *free_one(void)
 {
-    return join(note());
+    return enter_fence(note());
 }
 
 static struct tn_fence *retire(bool keep)
@@ -82,7 +82,7 @@ START_TEST(a_stream_is_known_from_its_first_use_to_its_last)
     ck_assert_uint_eq(known->reserve_count, 2);
     ck_assert_uint_eq(test_ledger().events, before.events + 2);
     tn_streams_unnote(streams, known);
-    fence = join(known);
+    fence = enter_fence(known);
     ck_assert_ptr_eq(streams->known, known);
     release(fence);
     ck_assert_ptr_null(streams->known);
@@ -101,7 +101,7 @@ START_TEST(a_reference_keeps_a_stream_known)
     test_same_ledger(&before); /* nothing is set aside for it */
     OK(tn_streams_copy_note(streams, known, &noted));
     ck_assert(noted);
-    release(join(known));
+    release(enter_fence(known));
     tn_streams_release(streams, known);
     ck_assert_ptr_null(streams->known);
     test_same_ledger(&before);
@@ -220,7 +220,7 @@ START_TEST(a_later_fence_that_is_done_ends_one_that_the_driver_refused)
 }
 END_TEST
 
-START_TEST(frees_after_a_wait_began_do_not_join_those_before)
+START_TEST(frees_after_a_wait_began_are_in_another_fence_than_those_before)
 {
     struct tn_fence *first;
     struct tn_fence *second;
@@ -319,7 +319,7 @@ START_TEST(a_per_thread_default_stream_of_another_thread_is_proven_by_a_wait_alo
     struct tn_fence *fence;
 
     test_elsewhere(note_own, NULL);
-    fence = join(elsewhere_noted);
+    fence = enter_fence(elsewhere_noted);
     poll();
     ck_assert_int_eq(state(fence), TN_FENCE_OPEN);
     ck_assert_uint_eq(sim.call_count("cuEventRecord"), records);
@@ -350,7 +350,7 @@ START_TEST(a_refused_call_of_another_thread_leaves_the_stream_to_its_own)
 
     test_elsewhere(note_refused, NULL);
     ck_assert_uint_eq(known->thread, tn_thread_id());
-    fence = join(known);
+    fence = enter_fence(known);
     test_synchronize(stream);
     poll();
     ck_assert_int_eq(state(fence), TN_FENCE_DONE);
@@ -382,7 +382,7 @@ START_TEST(a_retired_streams_uses_wait_for_the_work_until_then)
     retired = retire(true);
     ck_assert_uint_eq(known->reserve_count, 0);
     records = sim.call_count("cuEventRecord");
-    fence = join(known);
+    fence = enter_fence(known);
     ck_assert_ptr_eq(fence, retired);
     ck_assert(!tn_fence_is_done(streams, fence));
     sim.resume_work();
@@ -520,7 +520,7 @@ START_TEST(the_check_names_what_is_broken)
     STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
     unit_expect_sentence("invariant P11 ");
     known->noted_count -= 1;
-    fence = join(known);
+    fence = enter_fence(known);
     atomic_store(&fence->state, TN_FENCE_DONE);
     STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
     unit_expect_sentence("invariant P12 ");
@@ -562,7 +562,7 @@ int main(void)
     tcase_add_test(fences, an_event_covers_64_frees_at_most);
     tcase_add_test(fences, only_the_oldest_fence_of_a_stream_is_asked_after);
     tcase_add_test(fences, a_later_fence_that_is_done_ends_one_that_the_driver_refused);
-    tcase_add_test(fences, frees_after_a_wait_began_do_not_join_those_before);
+    tcase_add_test(fences, frees_after_a_wait_began_are_in_another_fence_than_those_before);
     tcase_add_test(fences, fences_are_released_in_any_order_and_state);
     tcase_add_test(fences, a_lost_device_has_done_everything);
     tcase_add_test(fences, an_event_that_may_have_gone_into_a_capture_is_not_asked_after);

@@ -187,7 +187,7 @@ START_TEST(wrong_mapped_bytes_of_a_heap_are_found_by_its_check)
 END_TEST
 
 /* P18 */
-START_TEST(a_use_of_a_block_that_is_not_tangled_is_found_from_beside)
+START_TEST(a_use_of_a_block_without_claims_is_found_from_beside)
 {
     static int use;
 
@@ -221,7 +221,7 @@ START_TEST(loose_blocks_that_are_not_counted_or_not_loose_are_found)
 END_TEST
 
 /* P20 */
-START_TEST(a_block_that_says_it_is_misplaced_is_found_from_beside)
+START_TEST(a_block_that_says_it_is_in_the_other_heap_is_found_from_beside)
 {
     block->in_other_heap = true;
     expect_broken(block->previous, "P20");
@@ -295,8 +295,8 @@ int main(void)
     tcase_add_test(near, a_free_block_that_is_in_no_bin_is_found_from_beside);
     tcase_add_test(near, a_live_block_without_an_entry_is_found_from_beside);
     tcase_add_test(near, used_bytes_of_a_chunk_that_cannot_be_are_found_from_beside);
-    tcase_add_test(near, a_use_of_a_block_that_is_not_tangled_is_found_from_beside);
-    tcase_add_test(near, a_block_that_says_it_is_misplaced_is_found_from_beside);
+    tcase_add_test(near, a_use_of_a_block_without_claims_is_found_from_beside);
+    tcase_add_test(near, a_block_that_says_it_is_in_the_other_heap_is_found_from_beside);
     tcase_add_test(near, a_neighbour_of_another_arena_is_not_looked_into);
     suite_add_tcase(suite, near);
     tcase_add_checked_fixture(heaps, make_blocks, NULL);

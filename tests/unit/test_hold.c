@@ -30,11 +30,11 @@ static bool driver_can_be_cancelled;
 
 __typeof__(tn_driver_capture_goes_on) __real_tn_driver_capture_goes_on;
 __typeof__(tn_driver_capture_goes_on) __wrap_tn_driver_capture_goes_on;
-bool __wrap_tn_driver_capture_goes_on(struct tn_gpu *gpu, tn_cu_event mark)
+bool __wrap_tn_driver_capture_goes_on(struct tn_gpu *gpu, tn_cu_event event)
 {
     if (driver_can_be_cancelled)
         pthread_testcancel();
-    return __real_tn_driver_capture_goes_on(gpu, mark);
+    return __real_tn_driver_capture_goes_on(gpu, event);
 }
 
 static void make_pool(void)
@@ -297,7 +297,7 @@ START_TEST(closing_ends_the_arenas_of_the_capture)
 }
 END_TEST
 
-START_TEST(a_block_freed_meanwhile_joins_every_open_hold)
+START_TEST(a_block_freed_meanwhile_enters_every_open_hold)
 {
     void *address = unit_alloc(pool, 2 * MIB, stream);
     struct tn_chunk *chunk = unit_chunk(address);
@@ -633,7 +633,7 @@ int main(void)
     tcase_add_test(add, an_open_hold_has_room_for_every_chunk_that_comes);
     tcase_add_test(add, a_hold_says_which_chunks_it_has);
     tcase_add_test(add, room_in_holds_is_for_open_ones);
-    tcase_add_test(add, a_block_freed_meanwhile_joins_every_open_hold);
+    tcase_add_test(add, a_block_freed_meanwhile_enters_every_open_hold);
     unit_add_contract_test(add, adding_to_a_closed_hold_is_a_broken_contract);
     suite_add_tcase(suite, add);
     tcase_add_checked_fixture(close, make_pool, NULL);

@@ -25,7 +25,7 @@ static struct tn_spin *awaited;
 static tarn_pool *joining;
 static uint64_t joining_id; /* of a capture that both have allocated from */
 
-static void join(void *unused)
+static void merge(void *unused)
 {
     (void)unused;
     tn_replays_merge_pools(pool, joining_id, NULL);
@@ -37,7 +37,7 @@ void __wrap_tn_lock_acquire_spin(struct tn_spin *lock, enum tn_rank rank)
 {
     if (lock == awaited) {
         awaited = NULL;
-        test_elsewhere(join, NULL);
+        test_elsewhere(merge, NULL);
     }
     __real_tn_lock_acquire_spin(lock, rank);
 }
@@ -465,7 +465,7 @@ START_TEST(a_graph_that_is_gone_leaves_its_handle_to_no_hold)
 END_TEST
 
 /* P17, G3: the pools share one order by the time the graph is known to be alone in its own. */
-START_TEST(a_graph_that_comes_alone_orders_a_pool_that_joins_meanwhile)
+START_TEST(a_graph_that_comes_alone_orders_a_pool_that_is_merged_meanwhile)
 {
     tarn_capture *section = unit_adding(pool, stream, words, 1);
     struct tn_hold *hold;
@@ -668,7 +668,7 @@ int main(void)
     tcase_add_test(tcase, a_graph_without_memory_says_nothing_of_a_launch_that_runs);
     tcase_add_test(tcase, a_destroyed_graph_without_memory_that_runs_orders_the_next);
     tcase_add_test(tcase, a_graph_that_is_gone_leaves_its_handle_to_no_hold);
-    tcase_add_test(tcase, a_graph_that_comes_alone_orders_a_pool_that_joins_meanwhile);
+    tcase_add_test(tcase, a_graph_that_comes_alone_orders_a_pool_that_is_merged_meanwhile);
     tcase_add_test(tcase, a_change_of_stream_is_ordered_by_an_event_from_the_second_on);
     tcase_add_test(tcase, what_is_new_since_the_last_replay_on_the_stream_is_seen_to);
     tcase_add_test(tcase, what_is_proven_idle_needs_no_order);

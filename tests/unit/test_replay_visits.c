@@ -89,7 +89,7 @@ START_TEST(nobody_replays_while_a_restore_visits)
 END_TEST
 
 /* A launch that has begun alone is waited for by a wait for the device alone, and so is one that is over. */
-START_TEST(pools_do_not_join_while_a_restore_visits)
+START_TEST(pools_do_not_merge_while_a_restore_visits)
 {
     tarn_graph *graph = adding(1);
     const struct tn_visit visit = visit_on(stream);
@@ -323,7 +323,7 @@ int main(void)
     TCase *tcase = test_case(suite, "visits", make_pool, NULL);
 
     tcase_add_test(tcase, nobody_replays_while_a_restore_visits);
-    tcase_add_test(tcase, pools_do_not_join_while_a_restore_visits);
+    tcase_add_test(tcase, pools_do_not_merge_while_a_restore_visits);
     tcase_add_test(tcase, a_restore_that_meets_a_launch_comes_again);
     tcase_add_test(tcase, a_restore_waits_until_a_launch_is_over);
     tcase_add_test(tcase, a_restore_that_fails_leaves_no_pool_that_awaits_it);

@@ -115,7 +115,7 @@ START_TEST(pools_of_one_capture_share_one_order)
 END_TEST
 
 /* G3 */
-START_TEST(a_join_waits_for_a_launch_whose_beginning_is_seen_late)
+START_TEST(a_merge_waits_for_a_launch_whose_beginning_is_seen_late)
 {
     for (int i = 0; i < 2; i++) {
         struct tn_hold *holds[2] = {open_hold(pools[i], 5), open_hold(pools[2], 5)};
@@ -249,7 +249,7 @@ START_TEST(pools_of_sections_in_one_graph_share_one_order)
 END_TEST
 
 /* What ran last in a pool that came is not known: all that was launched until then must be over. */
-START_TEST(after_a_join_the_last_replay_is_unknown)
+START_TEST(after_a_merge_the_last_replay_is_unknown)
 {
     struct tn_hold *first = open_hold(pools[0], 5);
     struct tn_hold *second = open_hold(pools[1], 5);
@@ -284,13 +284,13 @@ int main(void)
     tcase_add_checked_fixture(tcase, make_pools, NULL);
     tcase_add_test(tcase, a_pool_begins_with_an_order_of_its_own);
     tcase_add_test(tcase, pools_of_one_capture_share_one_order);
-    tcase_add_test(tcase, a_join_waits_for_a_launch_whose_beginning_is_seen_late);
+    tcase_add_test(tcase, a_merge_waits_for_a_launch_whose_beginning_is_seen_late);
     tcase_add_test(tcase, the_order_that_is_locked_is_the_pools);
     tcase_add_test(tcase, the_younger_pool_comes_and_takes_its_record_along_when_it_goes);
     tcase_add_test(tcase, those_that_share_come_to_an_older_pool);
     tcase_add_test(tcase, a_pool_that_stays_keeps_one_record_while_others_share_and_go);
     tcase_add_test(tcase, pools_of_sections_in_one_graph_share_one_order);
-    tcase_add_test(tcase, after_a_join_the_last_replay_is_unknown);
+    tcase_add_test(tcase, after_a_merge_the_last_replay_is_unknown);
     tcase_add_test(tcase, the_default_pool_shares_with_nobody);
     suite_add_tcase(suite, tcase);
     return test_main(suite);

@@ -166,7 +166,7 @@ START_TEST(a_checkpoint_is_restored_any_number_of_times)
 END_TEST
 
 /* Of three records two are left over when what they stand for becomes one. */
-START_TEST(blocks_that_were_joined_into_others_come_back)
+START_TEST(blocks_that_coalesced_with_others_come_back)
 {
     void *blocks[4];
     tarn_checkpoint *checkpoint;
@@ -569,7 +569,7 @@ int main(void)
     tcase_add_test(sets, restoring_when_nothing_changed_changes_nothing);
     tcase_add_test(sets, a_checkpoint_is_restored_any_number_of_times);
     tcase_add_test(sets, a_restore_has_room_for_tags_or_changes_nothing);
-    tcase_add_test(sets, blocks_that_were_joined_into_others_come_back);
+    tcase_add_test(sets, blocks_that_coalesced_with_others_come_back);
     tcase_add_test(sets, a_block_at_the_same_address_is_not_the_same_block);
     tcase_add_test(sets, blocks_that_lie_across_saved_ones_make_way);
     tcase_add_test(sets, restores_hold_through_a_long_walk);

@@ -113,7 +113,7 @@ START_TEST(a_stream_that_the_driver_does_not_put_behind_a_use_settles_nothing)
 }
 END_TEST
 
-START_TEST(a_mark_is_on_no_block_when_it_is_given_again)
+START_TEST(a_walk_id_is_on_no_block_when_it_is_given_again)
 {
     void *kept = unit_alloc(pool, 4096, stream);
     struct tn_block *block = unit_block(kept);
@@ -151,7 +151,7 @@ int main(void)
     tcase_add_test(tcase, a_take_leaves_what_is_another_streams_alone);
     tcase_add_test(tcase, a_restore_that_may_use_no_event_waits_and_a_take_does_not);
     tcase_add_test(tcase, a_stream_that_the_driver_does_not_put_behind_a_use_settles_nothing);
-    tcase_add_test(tcase, a_mark_is_on_no_block_when_it_is_given_again);
+    tcase_add_test(tcase, a_walk_id_is_on_no_block_when_it_is_given_again);
     unit_add_contract_test(tcase,
                            settling_a_pool_that_another_thread_may_change_is_a_broken_contract);
     return test_main(suite);

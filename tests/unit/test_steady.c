@@ -131,7 +131,7 @@ START_TEST(sizes_of_a_slot_are_told_apart_by_each_of_its_bits)
 END_TEST
 
 /* P19: what is loose keeps no holes apart where something needs them. */
-START_TEST(loose_blocks_join_before_the_heap_would_grow)
+START_TEST(loose_blocks_coalesce_before_the_heap_would_grow)
 {
     enum { BLOCKS = 8 };
     void *blocks[BLOCKS];
@@ -151,7 +151,7 @@ START_TEST(loose_blocks_join_before_the_heap_would_grow)
 END_TEST
 
 /* A few blocks live at a time, of so many sizes that hardly one is loose when it is asked for. */
-START_TEST(loose_blocks_join_before_the_pool_is_asked_for_a_place_or_a_record)
+START_TEST(loose_blocks_coalesce_before_the_pool_is_asked_for_more)
 {
     enum { LIVE = 10, ROUNDS = 8000, SIZES = 200 };
     void *blocks[LIVE] = {NULL};
@@ -231,7 +231,7 @@ START_TEST(what_was_loose_may_make_a_peak)
 END_TEST
 
 /* The largest are few: they are given the best place there is. */
-START_TEST(all_that_is_loose_joins_before_the_largest_are_cut)
+START_TEST(all_that_is_loose_coalesces_before_the_largest_are_cut)
 {
     void *rest = unit_alloc(pool, 200 * MIB, stream);
     void *low = unit_alloc(pool, 40 * MIB, stream);
@@ -669,12 +669,12 @@ int main(void)
     tcase_add_test(tcase, what_was_freed_last_is_loose_until_it_is_asked_for_otherwise);
     tcase_add_test(tcase, what_was_freed_lately_is_found_by_its_size);
     tcase_add_test(tcase, sizes_of_a_slot_are_told_apart_by_each_of_its_bits);
-    tcase_add_test(tcase, loose_blocks_join_before_the_heap_would_grow);
-    tcase_add_test(tcase, loose_blocks_join_before_the_pool_is_asked_for_a_place_or_a_record);
+    tcase_add_test(tcase, loose_blocks_coalesce_before_the_heap_would_grow);
+    tcase_add_test(tcase, loose_blocks_coalesce_before_the_pool_is_asked_for_more);
     tcase_add_test(tcase, in_a_pool_with_checkpoints_nothing_is_loose);
     tcase_add_test(tcase, only_so_many_blocks_are_loose);
     tcase_add_test(tcase, what_was_loose_may_make_a_peak);
-    tcase_add_test(tcase, all_that_is_loose_joins_before_the_largest_are_cut);
+    tcase_add_test(tcase, all_that_is_loose_coalesces_before_the_largest_are_cut);
     unit_add_contract_test(tcase, a_loose_block_under_the_pools_lock_is_a_broken_contract);
     tcase_add_test(tcase, a_large_block_that_is_loose_is_looked_for_anew);
     tcase_add_test(tcase, what_is_loose_serves_no_stricter_alignment);
