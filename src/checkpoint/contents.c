@@ -168,7 +168,7 @@ static tarn_status enqueue_save(tarn_checkpoint *checkpoint, const struct plan *
     struct tn_gpu *gpu = &checkpoint->pool->device->gpu;
     const struct tn_contents_table *table = &checkpoint->table;
     uint64_t given = (uint64_t)(uintptr_t)checkpoint->pinned->address + plan->pinned_items;
-    tarn_status status = tn_kernel_contents_begin(gpu, stream, table, given, checkpoint->digests);
+    tarn_status status = tn_kernel_contents_prepare(gpu, stream, table, given, checkpoint->digests);
 
     if (status == TARN_OK)
         status = tn_kernel_contents(gpu, stream, table, checkpoint->digests,

@@ -80,7 +80,7 @@ struct tn_gpu {
     /* See kernel.h: */
     struct tn_lock kernel_lock;            /* loading the code */
     tn_cu_library library;                 /* guarded by kernel_lock */
-    tn_cu_kernel begin_kernel;             /* loaded when contents_kernel is */
+    tn_cu_kernel prepare_kernel;           /* loaded when contents_kernel is */
     _Atomic(tn_cu_kernel) contents_kernel; /* NULL: not loaded */
     /* See pinned.h: */
     struct tn_lock pinned_lock;

@@ -59,7 +59,7 @@
     "    add.s64 %to, %to, " bytes ";\n"
 
 /* Adds the sum of the lane at the given distance. */
-#define JOIN(distance)                                                                             \
+#define ADD_LANES(distance)                                                                             \
     "    mov.b64 {%low, %high}, %sum;\n"                                                           \
     "    shfl.sync.bfly.b32 %low, %low, " distance ", 31, 0xffffffff;\n"                           \
     "    shfl.sync.bfly.b32 %high, %high, " distance ", 31, 0xffffffff;\n"                         \
@@ -214,7 +214,7 @@ static const char contents_ptx[] =
     MIX
     "join:\n"
     "    @!%digest bra done;\n"
-    JOIN("16") JOIN("8") JOIN("4") JOIN("2") JOIN("1")
+    ADD_LANES("16") ADD_LANES("8") ADD_LANES("4") ADD_LANES("2") ADD_LANES("1")
     "    and.b32 %low, %lane, 31;\n"
     "    setp.ne.u32 %p, %low, 0;\n"
     "    @%p bra done;\n"
@@ -274,7 +274,7 @@ static tarn_status load(struct tn_gpu *gpu)
         result = driver->cuLibraryGetKernel(&contents, library, TN_CONTENTS_ENTRY);
     if (result == TN_CUDA_SUCCESS) {
         gpu->library = library;
-        gpu->begin_kernel = begin;
+        gpu->prepare_kernel = begin;
         atomic_store(&gpu->contents_kernel, contents);
         return TARN_OK;
     }
@@ -303,7 +303,7 @@ tarn_status tn_kernels_load(struct tn_gpu *gpu, tn_cu_stream stream)
         return status;
     result = gpu->driver->cuKernelGetFunction(&function, atomic_load(&gpu->contents_kernel));
     if (result == TN_CUDA_SUCCESS)
-        result = gpu->driver->cuKernelGetFunction(&function, gpu->begin_kernel);
+        result = gpu->driver->cuKernelGetFunction(&function, gpu->prepare_kernel);
     tn_gpu_leave(gpu, pushed);
     return result == TN_CUDA_SUCCESS ? TARN_OK : cannot_load(gpu, result, "cuKernelGetFunction");
 }
@@ -336,15 +336,15 @@ static tarn_status launch(struct tn_gpu *gpu, tn_cu_stream stream, tn_cu_kernel 
     return tn_gpu_answered(gpu, result, "copying contents", "cuLaunchKernel");
 }
 
-tarn_status tn_kernel_contents_begin(struct tn_gpu *gpu, tn_cu_stream stream,
-                                     const struct tn_contents_table *table, uint64_t given,
-                                     uint64_t digests)
+tarn_status tn_kernel_contents_prepare(struct tn_gpu *gpu, tn_cu_stream stream,
+                                       const struct tn_contents_table *table, uint64_t given,
+                                       uint64_t digests)
 {
     uint64_t items = table->items;
     uint32_t count = table->count;
     void *params[] = {&given, &items, &digests, &count};
 
-    return launch(gpu, stream, gpu->begin_kernel,
+    return launch(gpu, stream, gpu->prepare_kernel,
                   (count + TN_CONTENTS_THREADS - 1) / TN_CONTENTS_THREADS, params);
 }
 

@@ -29,9 +29,9 @@ struct tn_contents_table {
 
 /* Enqueues tarn_contents_begin on the stream, for which the code was loaded: the table's items come
  * from page-locked memory, where they are given, and the digests are 0. DEVICE_LOST, DRIVER. */
-TARN_MUST_CHECK tarn_status tn_kernel_contents_begin(struct tn_gpu *gpu, tn_cu_stream stream,
-                                                     const struct tn_contents_table *table,
-                                                     uint64_t given, uint64_t digests);
+TARN_MUST_CHECK tarn_status tn_kernel_contents_prepare(struct tn_gpu *gpu, tn_cu_stream stream,
+                                                       const struct tn_contents_table *table,
+                                                       uint64_t given, uint64_t digests);
 
 /* Enqueues tarn_contents on the stream, for which the code was loaded. On failure nothing is
  * enqueued. DEVICE_LOST, DRIVER. */

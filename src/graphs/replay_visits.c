@@ -35,7 +35,7 @@ static void borrow(struct tn_replays *replays)
     tn_barrier_heavy(); /* its light side: begin_alone in graphs/replay.c */
 }
 
-tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit, bool *unordered)
+tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit, bool *needs_wait)
 {
     struct tn_gpu *gpu = &pool->device->gpu;
     struct tn_replays *replays = tn_replays_lock(&pool->replays);
@@ -44,7 +44,7 @@ tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit, bool
     tarn_status status = TARN_OK;
 
     TN_ASSERT(visit->visitor != NULL);
-    *unordered = replays->visitor != NULL && replays->visitor != visit->visitor;
+    *needs_wait = replays->visitor != NULL && replays->visitor != visit->visitor;
     if (replays->visitor != NULL)
         goto unlock; /* the pools have one record: it is visited once */
     borrow(replays);
@@ -52,11 +52,11 @@ tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit, bool
     if (replays->seen_series != series)
         tn_replays_enter_series(pool, replays, series);
     turn = tn_replays_find_turn(gpu, replays, visit->stream_id);
-    *unordered = turn == TN_TURN_UNKNOWN || (turn == TN_TURN_BY_EVENT && !visit->by_events) ||
-                 atomic_load(&replays->launching_alone);
-    if (!*unordered && turn == TN_TURN_BY_EVENT)
+    *needs_wait = turn == TN_TURN_UNKNOWN || (turn == TN_TURN_BY_EVENT && !visit->by_events) ||
+                  atomic_load(&replays->launching_alone);
+    if (!*needs_wait && turn == TN_TURN_BY_EVENT)
         status = tn_stream_wait(gpu, visit->stream, replays->event);
-    if (!*unordered && status == TARN_OK) {
+    if (!*needs_wait && status == TARN_OK) {
         replays->visitor = visit->visitor;
         replays->is_visited = true;
         replays->visited_id = atomic_load(&replays->stream_id);
@@ -123,12 +123,12 @@ void tn_replays_follow(tarn_pool *pool, const struct tn_visit *visit)
 {
     const struct tn_gpu *gpu = &pool->device->gpu;
     struct tn_replays *replays;
-    bool unordered = true;
-    tarn_status status = tn_replays_visit(pool, visit, &unordered);
+    bool needs_wait = true;
+    tarn_status status = tn_replays_visit(pool, visit, &needs_wait);
 
     TN_ASSERT(tn_pool_is_locked(pool));
     TN_ASSERT(visit->visitor != NULL);
-    if (status == TARN_OK && !unordered) {
+    if (status == TARN_OK && !needs_wait) {
         tn_replays_leave_visit(pool, visit, true);
         return;
     }

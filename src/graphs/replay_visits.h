@@ -12,9 +12,9 @@
 
 /* A restore takes a turn among the replays of a pool's graphs, since it writes blocks that they
  * refer to. From here on, until tn_replays_leave_visit, none of the graphs is launched, and work
- * enqueued on the stream runs after the last replay. *unordered: only a wait for the device,
+ * enqueued on the stream runs after the last replay. *needs_wait: only a wait for the device,
  * without any lock, makes sure of this; the pool is then not visited. visitor: the restore whose
- * turn it is. A turn of another visitor sets *unordered, too. A lock of a pool may be held.
+ * turn it is. A turn of another visitor sets *needs_wait, too. A lock of a pool may be held.
  *   DEVICE_LOST, DRIVER: the pool is not visited */
 struct tn_visit {
     const void *visitor;
@@ -23,7 +23,7 @@ struct tn_visit {
     bool by_events; /* the stream may wait for events */
 };
 TARN_MUST_CHECK tarn_status tn_replays_visit(tarn_pool *pool, const struct tn_visit *visit,
-                                             bool *unordered);
+                                             bool *needs_wait);
 
 /* For a visit whose wait was in vain, since other threads replay all the time. Until
  * tn_replays_end_awaited each replay is ordered and leaves an event: the next wait for the device

@@ -81,7 +81,8 @@ static tarn_pointer_class class_of_live(const struct work *work,
         return TARN_POINTER_BEYOND;
     if (pool->is_own)
         return TARN_POINTER_LIVE;
-    return finding->captured && !pool->in_order ? TARN_POINTER_UNORDERED : TARN_POINTER_EXTERNAL;
+    return finding->captured && !pool->shares_replays ? TARN_POINTER_UNORDERED
+                                                      : TARN_POINTER_EXTERNAL;
 }
 
 static tarn_pointer_class class_of_freed(const struct tn_finding *finding)

@@ -202,7 +202,7 @@ static void find_inner(const struct search *search, tarn_pool *pool)
 }
 
 /* Whether replays of the pool's graphs are in one order with replays of the own pool's. */
-static bool is_in_order(const tarn_pool *pool, const tarn_pool *own)
+static bool shares_replays_with(const tarn_pool *pool, const tarn_pool *own)
 {
     return own == NULL || pool->is_default ||
            atomic_load(&pool->replays) == atomic_load(&own->replays);
@@ -227,7 +227,7 @@ static void note_pool(struct search *search, tarn_pool *pool)
                                         .pool = pool,
                                         .is_own = is_own,
                                         .is_default = pool->is_default,
-                                        .in_order = is_in_order(pool, search->own)};
+                                        .shares_replays = shares_replays_with(pool, search->own)};
         memcpy(found->name, pool->name, sizeof found->name);
         to->pools = found;
     }

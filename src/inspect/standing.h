@@ -35,7 +35,7 @@ struct tn_found_pool {
     bool is_default;
     /* Replays of its graphs are in one order with replays of the own pool's, or there is no own
      * pool. */
-    bool in_order;
+    bool shares_replays;
 };
 
 struct tn_finding {

@@ -105,7 +105,7 @@ START_TEST(the_table_is_fetched_and_digests_begin_with_zero)
     test_fill(stream, memory, 7, BYTES / 4);
     for (uint64_t i = 0; i <= COUNT; i++)
         given[i] = (struct tn_contents_item){i, i + 1000, i + 2000, i + 3000};
-    OK(tn_kernel_contents_begin(&gpu, stream, &table, (uintptr_t)given, sums));
+    OK(tn_kernel_contents_prepare(&gpu, stream, &table, (uintptr_t)given, sums));
     OK(tn_stream_download(&gpu, got, table.items, (COUNT + 1) * sizeof *got, stream));
     OK(tn_stream_download(&gpu, digests, sums, (COUNT + 1) * sizeof *digests, stream));
     test_synchronize(stream);
@@ -125,7 +125,7 @@ START_TEST(a_refused_launch_is_a_failure)
     struct tn_contents_table table = {.items = 16, .tiles = 1, .count = 1};
 
     sim.plan_fault("cuLaunchKernel", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_kernel_contents_begin(&gpu, stream, &table, 16, 16));
+    STATUS(TARN_ERR_DRIVER, tn_kernel_contents_prepare(&gpu, stream, &table, 16, 16));
     unit_expect_sentence("cuLaunchKernel");
     sim.plan_fault("cuLaunchKernel", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tn_kernel_contents(&gpu, stream, &table, 0, TN_CONTENTS_COPY));

@@ -345,11 +345,11 @@ START_TEST(pools_in_one_order_are_told_from_others)
     ask(unit_alloc(other, BYTES, stream));
     ask(unit_alloc(device->default_pool, BYTES, stream));
     find_for(NULL, pool);
-    ck_assert(found_pool(0)->is_own && found_pool(0)->in_order);
-    ck_assert(!found_pool(1)->is_own && !found_pool(1)->in_order);
-    ck_assert(!found_pool(2)->is_own && found_pool(2)->in_order);
+    ck_assert(found_pool(0)->is_own && found_pool(0)->shares_replays);
+    ck_assert(!found_pool(1)->is_own && !found_pool(1)->shares_replays);
+    ck_assert(!found_pool(2)->is_own && found_pool(2)->shares_replays);
     find(NULL);
-    ck_assert(!found_pool(0)->is_own && found_pool(0)->in_order);
+    ck_assert(!found_pool(0)->is_own && found_pool(0)->shares_replays);
     drop();
 }
 END_TEST

@@ -77,8 +77,8 @@
 /* The suffix from DEFAULT_STREAM_<symbol>, or _none without this macro. */
 #define SECOND(first, second, ...) second
 #define CHOOSE(...) SECOND(__VA_ARGS__, _none, )
-#define JOIN(a, b) JOIN_NOW(a, b)
-#define JOIN_NOW(a, b) a##b
+#define PASTE(a, b) PASTE_NOW(a, b)
+#define PASTE_NOW(a, b) a##b
 
 /* An exported function: the code before the body with the lock held, and after the body. */
 #define DEFINE(number, symbol, body, parameters, names, before, after)                             \
@@ -111,14 +111,14 @@
 
 #define EXPORT(name, symbol, version, parameters, names)                                           \
     DEFINE(TN_SIM_FN_##name, symbol, tn_sim_##name, parameters, names, (void)0, (void)0)           \
-    JOIN(TWIN, CHOOSE(DEFAULT_STREAM_##symbol))                                                    \
+    PASTE(TWIN, CHOOSE(DEFAULT_STREAM_##symbol))                                                   \
     (TN_SIM_FN_##name, symbol, tn_sim_##name, parameters, names)
 TN_CUDA_SIMULATED_FUNCTIONS(EXPORT)
 #undef EXPORT
 
 #define EXPORT(name, symbol, version, parameters, names)                                           \
     DEFINE(TN_SIM_FN_##name, symbol, tn_sim_version_##symbol, parameters, names, (void)0, (void)0) \
-    JOIN(TWIN, CHOOSE(DEFAULT_STREAM_##symbol))                                                    \
+    PASTE(TWIN, CHOOSE(DEFAULT_STREAM_##symbol))                                                   \
     (TN_SIM_FN_##name, symbol, tn_sim_version_##symbol, parameters, names)
 TN_SIM_OTHER_VERSIONS(EXPORT)
 #undef EXPORT
@@ -139,7 +139,7 @@ static const struct row {
 } rows[] = {
 #define ROW(name, symbol, version, parameters, names)                                              \
     {#name, (any_function)symbol,                                                                  \
-     (any_function)JOIN(TWIN_OF, CHOOSE(DEFAULT_STREAM_##symbol))(symbol), version,                \
+     (any_function)PASTE(TWIN_OF, CHOOSE(DEFAULT_STREAM_##symbol))(symbol), version,               \
      TN_SIM_FN_##name},
     TN_CUDA_SIMULATED_FUNCTIONS(ROW) TN_SIM_OTHER_VERSIONS(ROW)
 #undef ROW

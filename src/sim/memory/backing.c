@@ -25,7 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "sim/stream/order.h"
+#include "sim/stream/clock.h"
 #include "sim/memory/physical.h"
 #include "sim/memory/space.h"
 
@@ -165,7 +165,7 @@ void tn_sim_backing_release(struct tn_sim_backing *backing)
 {
     if (--backing->references > 0)
         return;
-    tn_sim_order_forget(backing);
+    tn_sim_clock_forget(backing);
     if (backing->extent == NULL) {
         if (backing->store == NULL) /* not charged here: nothing to wait for */
             destroy_file(link_of(backing));

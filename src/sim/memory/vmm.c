@@ -23,7 +23,7 @@
 
 #include "sim/core/report.h"
 #include "sim/core/cost.h"
-#include "sim/stream/order.h"
+#include "sim/stream/clock.h"
 #include "sim/memory/physical.h"
 #include "sim/memory/space.h"
 
@@ -66,7 +66,7 @@ tn_cu_result tn_sim_cuMemMap(tn_cu_deviceptr address, size_t bytes, size_t offse
     mapping->page_bytes = tn_sim_space_reach(address, bytes);
     physical->mappings++;
     if (physical->mappings > 1 || physical->backing->references > 1)
-        tn_sim_order_watch();
+        tn_sim_clock_watch();
     tn_sim.ledger.mappings++;
     tn_sim.ledger.mapped_bytes += bytes;
     tn_sim_charge(bytes);

@@ -22,7 +22,7 @@
 #include "sim/stream/capture.h"
 #include "sim/core/cost.h"
 #include "sim/graph/op.h"
-#include "sim/stream/order.h"
+#include "sim/stream/clock.h"
 
 /* The same flag for a record and for a wait: the event itself is meant, not its place in a
  * capture. */
@@ -289,7 +289,7 @@ tn_cu_result tn_sim_cuEventQuery(tn_cu_event handle)
         return tn_sim_cuEventSynchronize(handle);
     if (queries == QUERIES_NOT_READY || !tn_sim_point_reached(&event->point))
         return TN_CUDA_ERROR_NOT_READY;
-    tn_sim_order_known(&event->point);
+    tn_sim_clock_known(&event->point);
     return TN_CUDA_SUCCESS;
 }
 
@@ -411,7 +411,7 @@ tn_cu_result tn_sim_cuStreamWaitEvent(tn_cu_stream stream_handle, tn_cu_event ha
     if (event->capture_id != 0)
         return TN_CUDA_ERROR_INVALID_VALUE;
     tn_sim_queue_hear(stream, &event->point);
-    tn_sim_order_follow(stream, &event->point);
+    tn_sim_clock_follow(stream, &event->point);
     if (tn_sim_point_reached(&event->point))
         return TN_CUDA_SUCCESS;
     return tn_sim_queue_push(stream, NULL, NULL, &event->point);

@@ -20,7 +20,7 @@
 #include "sim/stream/event.h"
 #include "sim/stream/guard.h"
 #include "sim/graph/op.h"
-#include "sim/stream/order.h"
+#include "sim/stream/clock.h"
 #include "sim/stream/stream.h"
 
 struct tn_sim_work {
@@ -115,7 +115,7 @@ static void *worker(void *argument)
         } else if (!may_start(work)) {
             tn_sim_wait();
         } else {
-            tn_sim_order_enter(stream, work->ticket);
+            tn_sim_clock_enter(stream, work->ticket);
             perform(work);
             stream->head = work->next;
             if (stream->head == NULL)
@@ -183,7 +183,7 @@ tn_cu_result tn_sim_queue_push(struct tn_sim_stream *stream, struct tn_sim_op *o
         stream->head = work;
     stream->tail = work;
     stream->queued = work->ticket;
-    tn_sim_order_push(stream, after, launch);
+    tn_sim_clock_push(stream, after, launch);
     if (launch != NULL) {
         tn_sim_point_clear(launch);
         *launch = present(stream);
@@ -200,7 +200,7 @@ tn_cu_result tn_sim_queue_point(struct tn_sim_stream *stream, struct tn_sim_poin
         if (result != TN_CUDA_SUCCESS)
             return result;
     }
-    tn_sim_order_record(stream);
+    tn_sim_clock_record(stream);
     tn_sim_point_clear(point);
     *point = present(stream);
     return TN_CUDA_SUCCESS;
@@ -322,7 +322,7 @@ void tn_sim_point_wait(const struct tn_sim_point *point)
         tn_sim_queues_empty();
     while (!tn_sim_point_reached(point) && tn_sim_wait())
         continue;
-    tn_sim_order_known(point);
+    tn_sim_clock_known(point);
 }
 
 /* Waits for all work queued now on the streams of a context, or for NULL, of a device. */
@@ -346,7 +346,7 @@ static void wait_for_streams(const struct tn_sim_context *context, int device)
     for (struct tn_sim_stream *done = tn_sim_all_streams; done != NULL; done = done->next) {
         if (context != NULL ? done->object.context == context
                             : done->object.context->device == device)
-            tn_sim_order_known(&(struct tn_sim_point){.stream = done, .ticket = done->finished});
+            tn_sim_clock_known(&(struct tn_sim_point){.stream = done, .ticket = done->finished});
     }
 }
 

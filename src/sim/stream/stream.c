@@ -13,7 +13,7 @@
 
 #include "sim/stream/capture.h"
 #include "sim/graph/op.h"
-#include "sim/stream/order.h"
+#include "sim/stream/clock.h"
 #include "sim/graph/user_object.h"
 
 struct tn_sim_stream *tn_sim_all_streams;
@@ -63,7 +63,7 @@ void tn_sim_stream_release(struct tn_sim_stream *stream)
         tn_sim_all_streams = stream->next;
     pthread_cond_destroy(&stream->wake);
     tn_sim_node_set_fini(&stream->frontier);
-    tn_sim_order_release(stream->order);
+    tn_sim_clock_release(stream->order);
     free(stream->edges);
     free(stream->shown_nodes);
     free(stream->shown_edges);
@@ -317,7 +317,7 @@ tn_cu_result tn_sim_cuStreamQuery(tn_cu_stream handle)
         return result;
     if (!tn_sim_queue_idle(stream))
         return TN_CUDA_ERROR_NOT_READY;
-    tn_sim_order_known_all(stream);
+    tn_sim_clock_known_all(stream);
     return TN_CUDA_SUCCESS;
 }
 

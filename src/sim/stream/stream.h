@@ -61,7 +61,7 @@ struct tn_sim_stream {
     struct tn_sim_stream *own_next; /* the next per-thread stream of the same thread */
     struct tn_sim_heard heard[TN_SIM_HEARD_COUNT]; /* the latest streams waited for */
     size_t heard_next;                             /* the entry that goes next */
-    struct tn_sim_order *order;                    /* the checker's record (order.h); or NULL */
+    struct tn_sim_clock *order;                    /* the checker's record (clock.h); or NULL */
     tn_cu_graphnode *shown_nodes;                  /* arrays lent by cuStreamGetCaptureInfo */
     tn_cu_edge_data *shown_edges;
 };

@@ -23,7 +23,7 @@
 #include "sim/core/context.h"
 #include "sim/code/module.h"
 #include "sim/graph/op.h"
-#include "sim/stream/order.h"
+#include "sim/stream/clock.h"
 #include "sim/memory/physical.h"
 #include "sim/core/report.h"
 #include "sim/memory/space.h"
@@ -153,7 +153,7 @@ static void note_access(const struct tn_sim_op *op, uintptr_t address, size_t by
         size_t into = address - mapping->span.start;
         size_t left = mapping->span.bytes - into < bytes ? mapping->span.bytes - into : bytes;
         if (physical->mappings > 1 || physical->backing->references > 1)
-            tn_sim_order_touch(op, physical->backing, into, left, address, write);
+            tn_sim_clock_touch(op, physical->backing, into, left, address, write);
         address += left;
         bytes -= left;
     }
@@ -226,10 +226,10 @@ void tn_sim_check_op(struct tn_sim_op *op)
     case TN_CU_NODE_BATCH_MEM_OP:
         for (unsigned int i = 0; i < op->batch.count; i++)
             writes(op, op->batch.ops[i].value.address, sizeof(uint32_t));
-        tn_sim_order_told();
+        tn_sim_clock_told();
         break;
     case TN_CU_NODE_HOST:
-        tn_sim_order_told();
+        tn_sim_clock_told();
         break;
     default:
         break;

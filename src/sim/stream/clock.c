@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* order.c -- vector clocks of streams, and accesses to memory with several addresses.
+/* clock.c -- vector clocks of streams, and accesses to memory with several addresses.
  *
  * How it works. A clock tells, for each stream, the ticket up to which everything is over. Work
- * gets a clock when queued. This is the clock of its stream, joined with further clocks: of the
+ * gets a clock when queued. This is the clock of its stream, raised to further clocks: of the
  * points that the work waits for, of the streams before it by the legacy stream's rule, and of the
  * program's waits. A stream remembers the clocks of its last works, so a point has a clock, too. An
  * access is ordered behind an older one when its clock covers the older one's ticket (Mattern,
@@ -20,7 +20,7 @@
  * ran out, nothing is reported. Operations of the same launch of a graph are not compared with each
  * other. A program that learns of work by polling memory that a kernel writes is not understood,
  * and may be reported. */
-#include "sim/stream/order.h"
+#include "sim/stream/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ struct moment {
 };
 
 /* The last moments of a stream, the newest at newest. */
-struct tn_sim_order {
+struct tn_sim_clock {
     struct moment moments[MOMENTS];
     size_t count;
     size_t newest;
@@ -164,7 +164,7 @@ static void raise_clock(struct clock *clock, const struct clock *other)
 /* The moment of a stream at a ticket, or its oldest remembered moment; NULL when it has none. */
 static const struct moment *moment_at(const struct tn_sim_stream *stream, uint64_t ticket)
 {
-    const struct tn_sim_order *order = stream->order;
+    const struct tn_sim_clock *order = stream->order;
     const struct moment *found = NULL;
     for (size_t back = 0; order != NULL && back < order->count; back++) {
         found = &order->moments[(order->newest + MOMENTS - back) % MOMENTS];
@@ -186,7 +186,7 @@ static struct moment *newest_moment(struct tn_sim_stream *stream)
 {
     if (stream->order == NULL)
         stream->order = calloc(1, sizeof *stream->order);
-    struct tn_sim_order *order = stream->order;
+    struct tn_sim_clock *order = stream->order;
     if (order == NULL) {
         lost = true;
         return NULL;
@@ -220,12 +220,12 @@ static void raise_implicit(struct clock *clock, const struct tn_sim_stream *stre
     }
 }
 
-void tn_sim_order_watch(void)
+void tn_sim_clock_watch(void)
 {
     watching = tn_sim.check > 0;
 }
 
-void tn_sim_order_push(struct tn_sim_stream *stream, const struct tn_sim_point *first,
+void tn_sim_clock_push(struct tn_sim_stream *stream, const struct tn_sim_point *first,
                        const struct tn_sim_point *second)
 {
     if (!watching)
@@ -243,7 +243,7 @@ void tn_sim_order_push(struct tn_sim_stream *stream, const struct tn_sim_point *
 }
 
 /* The work itself was queued before the mark: only the clock after the work rises. */
-void tn_sim_order_record(struct tn_sim_stream *stream)
+void tn_sim_clock_record(struct tn_sim_stream *stream)
 {
     struct moment *moment = watching ? newest_moment(stream) : NULL;
     if (moment == NULL)
@@ -252,34 +252,34 @@ void tn_sim_order_record(struct tn_sim_stream *stream)
     raise_implicit(&moment->after, stream);
 }
 
-void tn_sim_order_follow(struct tn_sim_stream *stream, const struct tn_sim_point *point)
+void tn_sim_clock_follow(struct tn_sim_stream *stream, const struct tn_sim_point *point)
 {
     struct moment *moment = watching ? newest_moment(stream) : NULL;
     if (moment != NULL && point->stream != NULL)
         raise_clock(&moment->after, clock_at(point->stream, point->ticket));
 }
 
-void tn_sim_order_known(const struct tn_sim_point *point)
+void tn_sim_clock_known(const struct tn_sim_point *point)
 {
     if (watching && point->stream != NULL)
         raise_clock(&known, clock_at(point->stream, point->ticket));
 }
 
-void tn_sim_order_known_all(struct tn_sim_stream *stream)
+void tn_sim_clock_known_all(struct tn_sim_stream *stream)
 {
     if (!watching)
         return;
-    tn_sim_order_record(stream);
+    tn_sim_clock_record(stream);
     raise_clock(&known, clock_at(stream, stream->queued));
 }
 
-void tn_sim_order_enter(struct tn_sim_stream *stream, uint64_t ticket)
+void tn_sim_clock_enter(struct tn_sim_stream *stream, uint64_t ticket)
 {
     present_stream = stream;
     present_ticket = ticket;
 }
 
-void tn_sim_order_told(void)
+void tn_sim_clock_told(void)
 {
     if (watching && present_stream != NULL)
         raise_clock(&known, clock_at(present_stream, present_ticket));
@@ -304,7 +304,7 @@ static void compare(const struct access *older, const struct access *newer,
                      (unsigned long long)newer->address, (unsigned long long)older->address);
 }
 
-void tn_sim_order_touch(const struct tn_sim_op *op, const void *memory, size_t offset, size_t bytes,
+void tn_sim_clock_touch(const struct tn_sim_op *op, const void *memory, size_t offset, size_t bytes,
                         uintptr_t address, bool write)
 {
     if (lost || present_stream == NULL)
@@ -327,7 +327,7 @@ void tn_sim_order_touch(const struct tn_sim_op *op, const void *memory, size_t o
     accesses[next_access++ % ACCESSES] = access;
 }
 
-void tn_sim_order_forget(const void *memory)
+void tn_sim_clock_forget(const void *memory)
 {
     for (size_t i = 0; watching && i < ACCESSES; i++) {
         if (accesses[i].memory == memory)
@@ -335,7 +335,7 @@ void tn_sim_order_forget(const void *memory)
     }
 }
 
-void tn_sim_order_release(struct tn_sim_order *order)
+void tn_sim_clock_release(struct tn_sim_clock *order)
 {
     for (size_t i = 0; order != NULL && i < MOMENTS; i++) {
         free(order->moments[i].before.entries);
