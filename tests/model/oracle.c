@@ -217,9 +217,12 @@ void take_uses(struct model *m, int pool, int stream)
 
         if (freed->pool != pool)
             continue;
-        freed->is_behind = freed->is_behind || freed->capture_of != 0;
+        /* Another stream's block may lie in memory that a graph holds, since a restore revived it there or a hold took
+         * its chunk along: the oracle does not know which. */
+        freed->is_behind = freed->is_behind || freed->capture_of != 0 ||
+                           freed->home_life != m->streams[stream].life;
         freed->is_home_behind = freed->is_home_behind || freed->is_retired;
-        if (freed->is_behind || freed->home_life != m->streams[stream].life)
+        if (freed->is_behind)
             continue;
         for (size_t s = 0; s < STREAMS; s++) {
             touch_forget(freed->uses[s]);
