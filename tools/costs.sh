@@ -9,7 +9,7 @@
 # 20 us or more. An error of the account that all cases share, of less than the pace may be, is not seen.
 # Exit status 1, each with a word:
 #   - fewer than four cases of 20 us or more;
-#   - the pace is not between 2/3 and 2: the account is not of this kind of machine;
+#   - the pace is not between 2/3 and 3/2, by which machines of one kind differ;
 #   - a case of one file is not in the other, or its driver took no time;
 #   - the driver's time in the whole of a case differs from the account at this pace by more than 25 %, and by
 #     more than 5 us or half of itself, which the clock and a stranger on the host take;
@@ -86,7 +86,7 @@ awk -v simulated="$1" '
             differ += verdict ~ /DIFFERS/
             printf "%-60s %12.2f %12.2f  %5.2f  %s\n", name, account[name], took[name], ratio, verdict
         }
-        verdict = pace >= 2 / 3 && pace <= 2 ? "a machine like the account'"'"'s" : "NOT THE ACCOUNT'"'"'S MACHINE"
+        verdict = pace >= 2 / 3 && pace <= 3 / 2 ? "a machine like the account'"'"'s" : "NOT THE ACCOUNT'"'"'S MACHINE"
         if (!enough)
             verdict = "TOO FEW CASES"
         differ += verdict !~ /like/

@@ -85,6 +85,17 @@ static bool leave_filter(tarn_stream stream, void *user)
     return false;
 }
 
+/* Gives the device or the pool the function that will be left. */
+static void add_leaving(enum function function)
+{
+    if (function == FREE_CALLBACK)
+        OK(tarn_device_add_free_callback(world.device, leave_callback, NULL));
+    else if (function == OBSERVER)
+        OK(tarn_device_add_oom_observer(world.device, leave_observer, NULL));
+    else
+        (void)test_route(world.pool, leave_filter, NULL);
+}
+
 static void call(void)
 {
     void *address;
@@ -219,12 +230,7 @@ static void expect_end(enum function function, bool elsewhere, enum then then, c
         test_world_open();
         take_aim(on_another_device);
         make_steady();
-        if (function == FREE_CALLBACK)
-            OK(tarn_device_add_free_callback(world.device, leave_callback, NULL));
-        else if (function == OBSERVER)
-            OK(tarn_device_add_oom_observer(world.device, leave_observer, NULL));
-        else
-            (void)test_route(world.pool, leave_filter, NULL);
+        add_leaving(function);
         if (elsewhere) {
             (void)pthread_create(&thread, NULL, do_it, &then);
             (void)pthread_join(thread, NULL);
@@ -260,12 +266,7 @@ static _Noreturn void wait_for_it(enum function function)
     (void)signal(SIGALRM, SIG_DFL);
     test_world_open();
     (void)sem_init(&jumped, 0, 0);
-    if (function == FREE_CALLBACK)
-        OK(tarn_device_add_free_callback(world.device, leave_callback, NULL));
-    else if (function == OBSERVER)
-        OK(tarn_device_add_oom_observer(world.device, leave_observer, NULL));
-    else
-        (void)test_route(world.pool, leave_filter, NULL);
+    add_leaving(function);
     (void)pthread_create(&thread, NULL, jump_and_stay, NULL);
     (void)sem_wait(&jumped);
     if (function == FREE_CALLBACK)

@@ -37,6 +37,7 @@ void do_take(struct model *m)
         return;
     if (contents != TARN_CONTENTS_NONE)
         drain(m);
+    note_pending(m, p);
     status = CALL(m, tarn_checkpoint_take(m->pools[p].handle, (tarn_contents)contents,
                                           m->streams[stream].handle, &made->handle));
     if (has_capture(m, p) || is_maybe_captured(m, p)) {

@@ -205,30 +205,57 @@ void retire_freed(struct model *m, uint64_t life)
     }
 }
 
+static bool is_pending(const tarn_layout *layout, struct range range)
+{
+    for (size_t i = 0; i < layout->extent_count; i++) {
+        const tarn_extent *extent = &layout->extents[i];
+        uint64_t low = (uint64_t)(uintptr_t)extent->address;
+
+        if (extent->state == TARN_EXTENT_PENDING &&
+            overlap((struct range){low, low + extent->bytes}, range))
+            return true;
+    }
+    return false;
+}
+
+void note_pending(struct model *m, int pool)
+{
+    tarn_layout *layout = NULL;
+
+    WELL(m, tarn_pool_layout(m->pools[pool].handle, &layout));
+    for (size_t i = 0; i < m->freed_count; i++)
+        m->freed[i].was_pending = m->freed[i].pool == pool && is_pending(layout, m->freed[i].range);
+    tarn_layout_destroy(layout);
+}
+
 /* A take: the stream is behind what used its own freed memory, that of captures and that of retired streams, and later
  * replays come behind the stream; unless it is captured, and cannot be used. Which of that memory the take has freed is
- * not looked at: where it goes to captures too early, wrong bytes show it. */
+ * not looked at: where it goes to captures too early, wrong bytes show it. Another stream's memory that was pending
+ * until the take is a graph's, too: a restore revived its block there, or a hold took the chunk along. */
 void take_uses(struct model *m, int pool, int stream)
 {
+    tarn_layout *layout = NULL;
+
     if (is_capturing(m, stream))
         return;
+    WELL(m, tarn_pool_layout(m->pools[pool].handle, &layout));
     for (size_t i = 0; i < m->freed_count; i++) {
         struct freed *freed = &m->freed[i];
+        bool is_own = freed->home_life == m->streams[stream].life;
 
         if (freed->pool != pool)
             continue;
-        /* Another stream's block may lie in memory that a graph holds, since a restore revived it there or a hold took
-         * its chunk along: the oracle does not know which. */
         freed->is_behind = freed->is_behind || freed->capture_of != 0 ||
-                           freed->home_life != m->streams[stream].life;
+                           (!is_own && freed->was_pending && !is_pending(layout, freed->range));
         freed->is_home_behind = freed->is_home_behind || freed->is_retired;
-        if (freed->is_behind)
+        if (freed->is_behind || !is_own)
             continue;
         for (size_t s = 0; s < STREAMS; s++) {
             touch_forget(freed->uses[s]);
             freed->uses[s] = NULL;
         }
     }
+    tarn_layout_destroy(layout);
 }
 
 void forget_uses(struct model *m, int pool)

@@ -100,6 +100,7 @@ struct freed {
     uint64_t scope;      /* serial of the capture in which all its captured use was; 0: none */
     uint64_t root;       /* of the capture that the scope is a part of, or is */
     bool is_apart;       /* nothing in the scope gets it */
+    bool was_pending;    /* before the take under way */
     bool is_behind;      /* replays come behind what used it: a take has seen to that */
     bool is_retired;     /* its stream was retired, not destroyed without a word */
     bool is_home_behind; /* replays come behind the work of that stream, too */
@@ -302,6 +303,7 @@ struct block *add_block(struct model *m, const struct block *block);
 void remove_block(struct model *m, struct block *block);
 void forget_passed(struct model *m);
 void take_uses(struct model *m, int pool, int stream);
+void note_pending(struct model *m, int pool); /* before the take */
 
 /* The stream of that life is retired: what was freed on it says so. */
 void retire_freed(struct model *m, uint64_t life);

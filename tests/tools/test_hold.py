@@ -33,9 +33,9 @@ class Hold(unittest.TestCase):
         self.assertIn("MORE THAN RECORDED", said)
 
     def test_a_figure_that_is_missing_is_named(self):
-        for now, recorded in (({}, None), ({"t": {None: 1.05}}, {}), ({"t": {None: 1.05}}, {"t": {None: 1.05}}),
+        for here, before in (({}, None), ({"t": {None: 1.05}}, {}), ({"t": {None: 1.05}}, {"t": {None: 1.05}}),
                               ({"t": {"PyTorch": 1.05}}, None)):
-            self.assertEqual(self.judge(now, recorded), (False, "t: MISSING a figure\n"))
+            self.assertEqual(self.judge(here, before), (False, "t: MISSING a figure\n"))
 
     def test_ratios_are_those_of_recorded_traces(self):
         lines = [{"row": "recorded", "variant": f"t: {hold.RATIO}", "rival": None, "median": 1.5},
