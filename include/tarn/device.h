@@ -74,6 +74,7 @@ typedef enum tarn_null_stream {
  *   region_bytes                        A size, in the option's range.
  *   unrouted                            adopt, refuse or allow.
  *   null_stream                         legacy or per_thread.
+ *   move_limit_bytes                    A number of bytes, or none for TARN_NO_MOVES.
  *   roundup_power2_divisions            A number for all sizes, or a list such as
  *                                       [64:8,256:4,>:1]. Here 8 counts from 64 MiB to below 128
  *                                       MiB, and below 64 MiB as the first of the list. 4 counts
@@ -117,12 +118,20 @@ typedef struct tarn_device_options {
 
     /* The stream that NULL means. */
     tarn_null_stream null_stream;
+
+    /* Where memory is lacking, memory that is free and held by no graph moves to other addresses,
+     * before more is taken of the device. How many bytes may move at a time; 0: no limit;
+     * TARN_NO_MOVES: none, memory stays where it was first mapped. */
+    size_t move_limit_bytes;
 } tarn_device_options;
 
 #define TARN_DEVICE_OPTIONS_INIT TARN_SIZED(tarn_device_options)
 
 /* As the limit of a cache: nothing is kept. */
 #define TARN_NO_CACHE SIZE_MAX
+
+/* As move_limit_bytes: nothing moves. */
+#define TARN_NO_MOVES SIZE_MAX
 
 /* Make one with TARN_DEVICE_INFO_INIT. */
 typedef struct tarn_device_info {

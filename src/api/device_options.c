@@ -65,10 +65,12 @@ static bool read_fraction(struct tn_words value, void *settings)
     return tn_words_decimal(value, &options->memory_fraction) && options->memory_fraction <= 1;
 }
 
-static bool read_kept_bytes(struct tn_words value, size_t *bytes)
+_Static_assert(TARN_NO_CACHE == SIZE_MAX && TARN_NO_MOVES == SIZE_MAX, "none");
+
+static bool read_bytes_or_none(struct tn_words value, size_t *bytes)
 {
     if (tn_words_is(value, "none")) {
-        *bytes = TARN_NO_CACHE;
+        *bytes = SIZE_MAX;
         return true;
     }
     return tn_words_size(value, bytes);
@@ -78,14 +80,21 @@ static bool read_cache_limit(struct tn_words value, void *settings)
 {
     tarn_device_options *options = settings;
 
-    return read_kept_bytes(value, &options->cache_limit_bytes);
+    return read_bytes_or_none(value, &options->cache_limit_bytes);
 }
 
 static bool read_pinned_cache_limit(struct tn_words value, void *settings)
 {
     tarn_device_options *options = settings;
 
-    return read_kept_bytes(value, &options->pinned_cache_limit_bytes);
+    return read_bytes_or_none(value, &options->pinned_cache_limit_bytes);
+}
+
+static bool read_move_limit(struct tn_words value, void *settings)
+{
+    tarn_device_options *options = settings;
+
+    return read_bytes_or_none(value, &options->move_limit_bytes);
 }
 
 static bool read_region(struct tn_words value, void *settings)
@@ -207,6 +216,7 @@ static const struct tn_conf_key keys[] = {
     {"region_bytes", read_region, REGION_RULE ", as 64G or a number of bytes"},
     {"unrouted", read_unrouted, "adopt, refuse or allow"},
     {"null_stream", read_null_stream, "legacy or per_thread"},
+    {"move_limit_bytes", read_move_limit, SIZE_RULE "; 0: no limit; or none: no moves"},
     {"roundup_power2_divisions", read_divisions,
      "0 or a power of two below 2^32; or a list of such numbers for rising powers of two from 1 to 32768 "
      "(MiB), then for those above: [64:8,256:4,>:1]"},

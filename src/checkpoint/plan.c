@@ -29,6 +29,7 @@
 #include "graphs/replay_visits.h"
 #include "pools/arenas.h"
 #include "pools/device.h"
+#include "pools/vacated.h"
 
 enum { AHEAD = 16 }; /* saved blocks: some hundred nanoseconds ahead */
 
@@ -205,6 +206,8 @@ static bool add_hole(struct tn_plan *plan, const struct tn_block *unmapped, stru
                       sizeof *plan->holes))
         return false;
     TN_ASSERT(from % TN_PAGE_BYTES == 0 && to % TN_PAGE_BYTES == 0);
+    plan->needs_wait =
+        plan->needs_wait || tn_vacated_is_used(plan->pool, unmapped->segment, from, to - from);
     plan->holes[plan->hole_count] = (struct tn_hole){unmapped->segment, heap, from, to - from};
     plan->hole_count += 1;
     plan->hole_bytes += to - from;

@@ -34,6 +34,7 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
     arena->turns = 0;
     arena->captured = NULL;
     arena->fence = NULL;
+    arena->progress = (struct tn_progress){.event = NULL};
     arena->ancestry = (struct tn_ancestry){.count = 0};
     arena->births = NULL;
     arena->store = (struct tn_block_store){.slabs = NULL};

@@ -22,6 +22,7 @@
 
 #include "base/contract.h"
 #include "base/spin.h"
+#include "driver/progress.h"
 #include "heap/bins.h"
 #include "heap/births.h"
 #include "heap/heap.h"
@@ -97,8 +98,9 @@ struct tn_arena {
      * a default stream. 0: none, or retired. A stream has the same handle as long as it lives, and
      * the next stream may get that handle. */
     atomic_uintptr_t stream;
-    uint64_t saved_count;   /* blocks of its order in checkpoints */
-    struct tn_fence *fence; /* retired: the fence which ends the stream's work; else NULL */
+    uint64_t saved_count;        /* blocks of its order in checkpoints */
+    struct tn_fence *fence;      /* retired: the fence which ends the stream's work; else NULL */
+    struct tn_progress progress; /* of its stream's work; nothing in a capture. The pool's lock. */
     /* In a capture: the nodes which its next work comes after; see pools/pending.h. */
     struct tn_ancestry ancestry;
     /* In a capture: the births of its blocks; belongs to the hold. NULL: none yet. */

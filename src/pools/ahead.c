@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A growth takes the fewest chunks which cover the need with at most 1/16 over. Alternatively, if
- * this is more, it takes a single chunk of 1/8 of the heap's mapping in this run of growths: at
- * most 256 MiB, or 32 MiB for small blocks.
+/* Memory moves in whole chunks (pools/moves.h). Chunks of large heaps are therefore small enough to
+ * be free as a whole often: at most 1/64 of the heap, or a quarter of their block, and 32 MiB where
+ * that is more. From 64 MiB on a block's chunks end within a page of the block, and go with the
+ * block.
+ *
+ * For smaller blocks a growth takes the fewest chunks which cover the need with at most 1/16 over.
+ * Alternatively, if this is more, it takes a single chunk of 1/8 of the heap's mapping in this run
+ * of growths: at most 256 MiB for blocks of 32 MiB and more, 64 MiB for others, 32 MiB for small
+ * blocks. Near a limit it does not: memory ahead would be lacking elsewhere.
  *
  * A run of growths is the time in which a program comes up. The run lasts while the pool frees,
  * until the next growth, half or less of its allocations. The driver's cost is per chunk: some 45
@@ -23,8 +29,8 @@
  * then as much as a quarter of the device's memory. Other heaps, and later segments, double.
  *
  * Trade-offs: a run that ends with the program's last growth leaves up to 1/8 of itself unused.
- * This memory is proven idle, since it was never used, and is the first which a trim or the ladder
- * gives back. */
+ * This memory is the first that moves, and since it was never used, the first which a trim or the
+ * ladder gives back. */
 #include "pools/ahead.h"
 
 #include "base/contract.h"
@@ -36,20 +42,45 @@ static const uint64_t ahead_bytes_max[TN_HEAP_KINDS] = {32 * TN_MIB, 256 * TN_MI
  * say how many exist. */
 static const uint64_t segment_bytes_max = 64 * TN_GIB;
 
+/* From this size on the chunks of a block end with it. */
+#define OWN_BYTES_MIN (64 * TN_MIB)
+
+/* The largest chunk in a large heap is never below this size. */
+#define CHUNK_BYTES_LEAST (32 * TN_MIB)
+
+/* Blocks from this size on are few in a chunk ahead. A chunk with smaller ones, of all sizes, is
+ * hardly ever free as a whole. */
+#define SOLE_BYTES_MIN (32 * TN_MIB)
+#define SHARED_AHEAD_BYTES_MAX (64 * TN_MIB)
+
 enum {
+    CHUNK_BLOCK_PART = 4,
+    CHUNK_HEAP_PART = 64,
     AHEAD_PART = 8,
+    LIMIT_PART = 16, /* of what the limits leave: more is not mapped ahead */
     OVER_PART = 16,
     SEGMENT_DEVICE_PART = 4, /* a large heap's second segment, of the device's memory */
     /* At most this part of a region: many heaps may have such a segment. */
     SEGMENT_REGION_PART = 64,
 };
 
-uint64_t tn_chunk_count(enum tn_heap_kind kind, uint64_t bytes)
+uint64_t tn_growth_chunk_count(struct tn_growth_size size)
 {
-    uint64_t largest = tn_chunk_bytes_max(kind);
+    TN_ASSERT(size.bytes % TN_PAGE_BYTES == 0 && tn_is_power_of_two(size.chunk_bytes_max));
+    return size.bytes / size.chunk_bytes_max +
+           (uint64_t)__builtin_popcountll(size.bytes % size.chunk_bytes_max);
+}
 
-    TN_ASSERT(bytes % TN_PAGE_BYTES == 0);
-    return bytes / largest + (uint64_t)__builtin_popcountll(bytes % largest);
+/* The largest chunk for a block of this size. */
+static uint64_t chunk_bytes_max(const struct tn_heap *heap, uint64_t block_bytes)
+{
+    uint64_t most = tn_chunk_bytes_max(heap->kind);
+    uint64_t part = tn_min(heap->mapped_bytes / CHUNK_HEAP_PART, ahead_bytes_max[heap->kind]);
+
+    if (heap->kind == TN_HEAP_SMALL)
+        return most;
+    part = tn_max(tn_max(part, block_bytes / CHUNK_BLOCK_PART), CHUNK_BYTES_LEAST);
+    return tn_min((uint64_t)1 << tn_log2_floor(part), most);
 }
 
 /* The bytes which the limits of pool and device still leave to map; the cache counts against the
@@ -77,33 +108,62 @@ uint64_t tn_growth_run(const tarn_pool *pool, const struct tn_heap *heap)
     return freed <= allocated / 2 ? heap->run_bytes : 0;
 }
 
-uint64_t tn_growth_bytes(const tarn_pool *pool, const struct tn_heap *heap, uint64_t run,
-                         uint64_t need, uint64_t room, uint64_t left)
+/* A single chunk ahead of need; 0: none. */
+static uint64_t bytes_ahead(const struct tn_heap *heap, uint64_t run, uint64_t block_bytes,
+                            uint64_t room)
 {
-    uint64_t largest = tn_chunk_bytes_max(heap->kind);
-    uint64_t limits = room_in_limits(pool);
-    uint64_t best = need;
+    uint64_t ahead;
+
+    if (run / AHEAD_PART < TN_PAGE_BYTES)
+        return 0;
+    ahead = tn_min((uint64_t)1 << tn_log2_floor(run / AHEAD_PART), ahead_bytes_max[heap->kind]);
+    if (block_bytes < SOLE_BYTES_MIN)
+        ahead = tn_min(ahead, SHARED_AHEAD_BYTES_MAX);
+    return ahead <= room ? ahead : 0;
+}
+
+/* The fewest chunks for need, with at most over bytes more. */
+static uint64_t fewest_chunks(uint64_t need, uint64_t over, uint64_t room, uint64_t largest)
+{
+    struct tn_growth_size best = {need, largest};
 
     TN_ASSERT(need % TN_PAGE_BYTES == 0 && need <= room);
-    room = tn_min(room, limits - tn_min(limits, left));
-    if (room <= need)
-        return need;
-    if (run / AHEAD_PART >= TN_PAGE_BYTES) {
-        uint64_t ahead =
-            tn_min((uint64_t)1 << tn_log2_floor(run / AHEAD_PART), ahead_bytes_max[heap->kind]);
-
-        if (ahead >= need && ahead <= room)
-            return ahead;
-    }
     for (uint64_t step = TN_PAGE_BYTES; step <= largest; step *= 2) {
-        uint64_t rounded = tn_round_up(need, step);
+        struct tn_growth_size rounded = {tn_round_up(need, step), largest};
 
-        if (rounded - need <= need / OVER_PART && rounded <= room &&
-            tn_chunk_count(heap->kind, rounded) < tn_chunk_count(heap->kind, best))
+        if (rounded.bytes - need <= over && rounded.bytes <= room &&
+            tn_growth_chunk_count(rounded) < tn_growth_chunk_count(best))
             best = rounded;
     }
-    TN_ASSERT(best % TN_PAGE_BYTES == 0 && best >= need && best <= room);
-    return best;
+    TN_ASSERT(best.bytes >= need && best.bytes <= room);
+    return best.bytes;
+}
+
+struct tn_growth_size tn_growth_size(const tarn_pool *pool, const struct tn_heap *heap,
+                                     uint64_t run, const struct tn_lack *lack)
+{
+    uint64_t limits = room_in_limits(pool);
+    uint64_t room = tn_min(lack->room, limits - tn_min(limits, lack->left));
+    struct tn_growth_size size = tn_growth_size_frugal(heap, lack);
+    uint64_t ahead = 0;
+
+    if (room <= lack->need)
+        return size;
+    if (heap->kind == TN_HEAP_LARGE && lack->block_bytes >= OWN_BYTES_MIN) {
+        size.bytes = fewest_chunks(lack->need, TN_PAGE_BYTES, room, size.chunk_bytes_max);
+        return size;
+    }
+    ahead = bytes_ahead(heap, run, lack->block_bytes, tn_min(room, limits / LIMIT_PART));
+    if (ahead >= lack->need)
+        return (struct tn_growth_size){ahead, tn_max(ahead, size.chunk_bytes_max)};
+    size.bytes = fewest_chunks(lack->need, lack->need / OVER_PART, room, size.chunk_bytes_max);
+    return size;
+}
+
+struct tn_growth_size tn_growth_size_frugal(const struct tn_heap *heap, const struct tn_lack *lack)
+{
+    TN_ASSERT(lack->need % TN_PAGE_BYTES == 0 && lack->need <= lack->room);
+    return (struct tn_growth_size){lack->need, chunk_bytes_max(heap, lack->block_bytes)};
 }
 
 void tn_growth_enter(const tarn_pool *pool, struct tn_heap *heap, uint64_t run, uint64_t bytes)

@@ -72,6 +72,22 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
     TN_ASSERT(tn_block_address(block) == start && tn_block_is_of(block, attempt->request->order));
 }
 
+/* Grows the heap. An arena asks how far its stream has come, in this call, which may use the
+ * stream's handle: places that its memory has left wait for that. */
+static tarn_status grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, bool frugal,
+                        tn_cu_stream stream)
+{
+    struct tn_gpu *gpu = &pool->device->gpu;
+    struct tn_progress *progress = &heap->arena->progress;
+    tarn_status status;
+
+    tn_progress_poll(gpu, progress);
+    status = tn_heap_grow(pool, heap, bytes, frugal);
+    if (status == TARN_OK && !tn_arena_is_captured(heap->arena) && pool->vacated.count > 0)
+        tn_progress_ask(gpu, progress, stream);
+    return status;
+}
+
 enum { RECORDS_FOR_ALLOCATION = 4 }; /* two for chunks that change hands, two for the cut */
 
 static tarn_status try_allocate(tarn_pool *pool, const void *context, bool frugal, void **address)
@@ -114,7 +130,7 @@ static tarn_status try_allocate(tarn_pool *pool, const void *context, bool fruga
     if (block == NULL && tn_reserved_return(pool, heap))
         block = tn_heap_find(pool, heap, room);
     if (block == NULL) {
-        status = tn_heap_grow(pool, heap, room, frugal);
+        status = grow(pool, heap, room, frugal, attempt->stream);
         if (status != TARN_OK)
             return status;
         block = tn_heap_find(pool, heap, room);

@@ -17,6 +17,7 @@
 #include "heap/arena_lock.h"
 #include "pools/arena_table.h"
 #include "pools/device.h"
+#include "pools/vacated.h"
 
 static struct tn_records arena_records = TN_RECORDS_INIT_KEEPING(struct tn_arena, next, lock);
 
@@ -213,6 +214,8 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
     }
     TN_ASSERT(pool->arenas.count > 0);
     pool->arenas.count -= 1;
+    tn_vacated_orphan(pool, arena);
+    tn_progress_fini(&pool->device->gpu, &arena->progress);
     tn_ancestry_fini(&arena->ancestry);
     arena->births = NULL;
     tn_blocks_move(&arena->store, &pool->store, arena->store.spare_count);

@@ -204,6 +204,52 @@ static tarn_status check_heaps(const tarn_pool *pool, const struct tn_arena *are
     return TARN_OK;
 }
 
+/* The UNMAPPED block over a vacated place, and the chunk that has its memory now. */
+static tarn_status check_place(const tarn_pool *pool, const struct tn_chunk *place,
+                               struct sums *sums)
+{
+    const struct tn_segment *segment = atomic_load(&place->segment);
+    const struct tn_block *block = segment->first_block;
+    const struct tn_chunk *now = NULL;
+
+    while (tn_block_end(block) <= place->offset)
+        block = block->next;
+    TN_EXPECT_EQUAL("P28", "the state of the block over a vacated place", block->state,
+                    TN_BLOCK_UNMAPPED);
+    TN_EXPECT_EQUAL("P28", "whether a vacated place lies in one block",
+                    tn_block_end(block) >= tn_chunk_end(place), 1);
+    for (size_t id = 0; id < pool->chunks.ids && now == NULL; id++) {
+        if (pool->chunks.by_id[id] != NULL && pool->chunks.by_id[id]->memory == place->memory)
+            now = pool->chunks.by_id[id];
+    }
+    sums->steps += pool->chunks.ids;
+    TN_EXPECT_EQUAL("P28", "whether a chunk has the memory of a vacated place", now != NULL, 1);
+    TN_EXPECT_EQUAL("P29", "whether the stamp of a vacated place is at most its memory's",
+                    place->freed_stamp <= now->freed_stamp || now->was_used, 1);
+    return TARN_OK;
+}
+
+static tarn_status check_vacated(const tarn_pool *pool, struct sums *sums)
+{
+    uint64_t count = 0;
+    uint64_t of_segments = 0;
+    tarn_status status = TARN_OK;
+
+    for (const struct tn_chunk *place = pool->vacated.first; place != NULL && status == TARN_OK;
+         place = place->next) {
+        status = check_place(pool, place, sums);
+        count += 1;
+    }
+    if (status != TARN_OK)
+        return status;
+    for (const struct tn_segment *segment = pool->segments.first; segment != NULL;
+         segment = segment->next)
+        of_segments += segment->vacated_count;
+    TN_EXPECT_EQUAL("P28", "the pool's count of vacated places", pool->vacated.count, count);
+    TN_EXPECT_EQUAL("P28", "the segments' counts of vacated places", of_segments, count);
+    return TARN_OK;
+}
+
 static const char *const metric_names[TN_METRICS] = {
     "the number of live blocks of a kind", "the live bytes of a kind",
     "the requested bytes of a kind",       "the number of active blocks of a kind",
@@ -324,6 +370,8 @@ tarn_status tn_pool_check_own(tarn_pool *pool, uint64_t *steps)
     status = check_segments(pool, &sums);
     if (status == TARN_OK)
         status = check_chunks(pool, &sums);
+    if (status == TARN_OK)
+        status = check_vacated(pool, &sums);
     if (status == TARN_OK)
         status = check_arenas(pool, &sums);
     if (status == TARN_OK)

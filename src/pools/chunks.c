@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A pool's chunks: their ids, their memory, their counts.
  *
- * Memory comes from the device's cache if the cache has a memory of the chunk's very size, else
+ * New memory comes from the device's cache if the cache has a memory of the chunk's very size, else
  * from the driver. Several chunks are mapped as a whole: on failure the chunks made so far return
  * to their origin.
  *
@@ -15,8 +15,8 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "pools/ahead.h"
 #include "pools/device.h"
+#include "pools/vacated.h"
 
 /* Makes room for count more chunks in the table and in every open hold. */
 static bool reserve_ids(tarn_pool *pool, uint64_t count)
@@ -91,6 +91,7 @@ static void give_memory(tarn_pool *pool, struct tn_memory *memory, enum tn_unmap
     tarn_device *device = pool->device;
     uint64_t bytes = memory->bytes;
 
+    TN_ASSERT(to != TN_UNMAPPED_LATER && !tn_memory_is_mapped(memory));
     if (to == TN_UNMAPPED_TO_CACHE && tn_memory_is_reusable(memory) &&
         tn_gpu_is_usable(&device->gpu)) {
         memory->was_cached = false;
@@ -145,9 +146,25 @@ static tarn_status give_it_memory(tarn_pool *pool, struct tn_chunk *chunk)
     return status;
 }
 
-/* Maps memory for one chunk and enters it in the pool's table. */
+/* Maps the memory of another chunk here, too. Whatever is to be proven there is to be proven
+ * here. */
+static tarn_status share_memory(tarn_pool *pool, struct tn_chunk *chunk,
+                                const struct tn_chunk *from)
+{
+    tarn_status status = tn_chunk_map(chunk, from->memory, pool->peer_mask);
+
+    if (status != TARN_OK)
+        return status;
+    chunk->freed_stamp = from->freed_stamp; /* P29 */
+    chunk->outside_stamp = from->outside_stamp;
+    chunk->was_used = from->was_used;
+    return TARN_OK;
+}
+
+/* Maps memory for one chunk and enters it in the pool's table. from: the chunk whose memory moves
+ * here; NULL: none. */
 static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_segment *segment,
-                             uint64_t offset, uint64_t bytes)
+                             uint64_t offset, uint64_t bytes, const struct tn_chunk *from)
 {
     struct tn_chunk *chunk;
     uint32_t id = find_id(pool);
@@ -156,7 +173,7 @@ static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_se
     TN_ASSERT(tn_segment_chunk_at(segment, offset) == NULL);
     if (status != TARN_OK)
         return status;
-    status = give_it_memory(pool, chunk);
+    status = from != NULL ? share_memory(pool, chunk, from) : give_it_memory(pool, chunk);
     if (status != TARN_OK) {
         destroy_chunk(chunk);
         return status;
@@ -172,20 +189,38 @@ static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_se
     return TARN_OK;
 }
 
-static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped to)
+/* Takes the chunk out of the books. */
+static void leave(tarn_pool *pool, struct tn_chunk *chunk)
 {
-    struct tn_memory *memory;
-
     TN_ASSERT(chunk->hold_count == 0 && chunk->used_bytes == 0);
     TN_ASSERT(pool->chunks.by_id[chunk->id] == chunk && pool->chunks.count > 0);
     TN_ASSERT(chunk->heap->mapped_bytes >= chunk->bytes); /* P8 */
     chunk->heap->mapped_bytes -= chunk->bytes;
     pool->chunks.by_id[chunk->id] = NULL;
     pool->chunks.count -= 1;
+}
+
+/* Memory that another chunk has, too, stays there. */
+static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped to)
+{
+    struct tn_memory *memory;
+
+    leave(pool, chunk);
     memory = tn_chunk_unmap(chunk);
     count_event(pool, TN_CHUNK_UNMAPS);
     destroy_chunk(chunk);
-    give_memory(pool, memory, to);
+    if (!tn_memory_is_mapped(memory))
+        give_memory(pool, memory, to);
+}
+
+static void vacate_chunk(tarn_pool *pool, struct tn_chunk *chunk)
+{
+    const struct tn_arena *arena = chunk->heap->arena;
+
+    leave(pool, chunk);
+    tn_chunk_pass(chunk, NULL);
+    tn_live_drop(chunk);
+    tn_vacated_enter(pool, chunk, arena);
 }
 
 /* Count chunks mapped for good, or no longer mapped; segments likewise. */
@@ -195,6 +230,8 @@ static void count_mapped(tarn_pool *pool, enum tn_heap_kind kind, uint64_t bytes
     struct tn_metric *metrics = pool->counters.metrics;
 
     TN_ASSERT(tn_pool_is_locked(pool) && bytes >= chunk_count * TN_PAGE_BYTES);
+    if (chunk_count == 0)
+        return;
     tn_metric_add(&metrics[TN_CHUNKS], kind, chunk_count);
     tn_metric_add(&metrics[TN_CHUNK_BYTES], kind, bytes);
     tn_device_count_mapped(pool->device, kind, bytes, chunk_count);
@@ -211,39 +248,50 @@ static void count_unmapped(tarn_pool *pool, const struct tn_chunk *chunk)
     tn_device_count_unmapped(pool->device, kind, chunk->bytes);
 }
 
-tarn_status tn_chunks_prepare(tarn_pool *pool, const struct tn_heap *heap, uint64_t bytes)
+tarn_status tn_chunks_prepare(tarn_pool *pool, const struct tn_supply *supply)
 {
-    tarn_status status = tn_pool_check_limit(pool, bytes);
+    tarn_status status = tn_pool_check_limit(pool, supply->made.bytes);
 
-    TN_ASSERT(heap->arena->pool == pool);
-    if (status == TARN_OK && !reserve_ids(pool, tn_chunk_count(heap->kind, bytes)))
+    if (status == TARN_OK &&
+        !reserve_ids(pool, supply->moves.count + tn_growth_chunk_count(supply->made)))
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for chunks");
     return status;
 }
 
-/* Maps [offset, offset + bytes) of a segment, all or nothing; prepared. Other arenas may go on
- * meanwhile. */
-static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_segment *segment,
-                              uint64_t offset, uint64_t bytes)
+/* The size of the next chunk at so many bytes of the supply, and the chunk whose memory it gets;
+ * NULL: new memory. */
+static uint64_t next_chunk(const struct tn_supply *supply, uint64_t done, size_t count,
+                           const struct tn_chunk **from)
 {
-    uint64_t end = offset + bytes;
-    uint64_t count = 0;
+    uint64_t left = tn_supply_bytes(supply) - done;
+
+    *from = count < supply->moves.count ? supply->moves.chunks[count] : NULL;
+    return *from != NULL ? (*from)->bytes
+                         : tn_min((uint64_t)1 << tn_log2_floor(left), supply->made.chunk_bytes_max);
+}
+
+/* Maps the supply, all or nothing; prepared. Other arenas may go on meanwhile. */
+static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_segment *segment,
+                              uint64_t offset, const struct tn_supply *supply)
+{
+    uint64_t end = offset + tn_supply_bytes(supply);
+    size_t count = 0;
     uint64_t at = offset;
     tarn_status status = TARN_OK;
 
     TN_ASSERT(tn_lock_is_held(&pool->device->growing));
     while (status == TARN_OK && at < end) {
-        uint64_t size =
-            tn_min((uint64_t)1 << tn_log2_floor(end - at), tn_chunk_bytes_max(heap->kind));
+        const struct tn_chunk *from;
+        uint64_t bytes = next_chunk(supply, at - offset, count, &from);
 
-        status = add_chunk(pool, heap, segment, at, size);
+        status = add_chunk(pool, heap, segment, at, bytes, from);
         if (status == TARN_OK) {
-            at += size;
+            at += bytes;
             count += 1;
         }
     }
     if (status == TARN_OK) {
-        count_mapped(pool, heap->kind, bytes, count);
+        count_mapped(pool, heap->kind, supply->made.bytes, count - supply->moves.count);
         return TARN_OK;
     }
     while (at > offset) {
@@ -256,12 +304,12 @@ static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_s
 }
 
 tarn_status tn_chunks_add(tarn_pool *pool, struct tn_heap *heap, struct tn_segment *segment,
-                          uint64_t offset, uint64_t bytes)
+                          uint64_t offset, const struct tn_supply *supply)
 {
     tarn_status status;
 
     tn_lock_acquire(&pool->device->growing);
-    status = map_chunks(pool, heap, segment, offset, bytes);
+    status = map_chunks(pool, heap, segment, offset, supply);
     tn_lock_release(&pool->device->growing);
     return status;
 }
@@ -269,7 +317,18 @@ tarn_status tn_chunks_add(tarn_pool *pool, struct tn_heap *heap, struct tn_segme
 void tn_chunks_remove(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped to)
 {
     count_unmapped(pool, chunk);
+    if (to == TN_UNMAPPED_LATER) {
+        vacate_chunk(pool, chunk);
+        return;
+    }
+    if (chunk->memory->chunk_count > 1)
+        tn_vacated_close_of(pool, chunk->memory); /* P29 */
     remove_chunk(pool, chunk, to);
+}
+
+void tn_chunks_count_moved(tarn_pool *pool, const struct tn_chunk *chunk)
+{
+    count_mapped(pool, (enum tn_heap_kind)chunk->kind, chunk->bytes, 1);
 }
 
 tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)

@@ -44,6 +44,7 @@ struct tarn_device {
     tarn_unrouted unrouted;      /* immutable */
     struct tn_rounding rounding; /* immutable */
     bool no_record_stream_reuse; /* immutable */
+    uint64_t move_limit_bytes;   /* of a growth, 0: none; immutable; see pools/moves.h */
     /* The stream that NULL means: NULL, which is the legacy one, or the handle of a thread's own.
      * Immutable. */
     tn_cu_stream null_stream;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Growth and shrinking of segments.
  *
- * ahead.c decides how much is mapped at a time, and how large segments are. A growth goes to the
- * lowest segment with room in which the heap grows, else to a new segment. It uses free bytes at
- * the place's lower edge, so that a segment grows like one piece.
+ * ahead.c decides how much is mapped at a time, and how large segments are; moves.c, which memory
+ * moves there before any is created. A growth goes to the lowest segment with room in which the
+ * heap grows, else to a new segment. It uses free bytes at the place's lower edge, so that a
+ * segment grows like one piece.
  *
  * Everything which may fail comes first (records, chunks, the driver). On failure it is undone, and
  * each chunk returns to its origin. Blocks and counters are changed afterwards.
@@ -17,8 +18,9 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "pools/ahead.h"
 #include "pools/device.h"
+#include "pools/moves.h"
+#include "pools/vacated.h"
 
 static void count_segment(tarn_pool *pool, const struct tn_segment *segment, bool made)
 {
@@ -57,20 +59,30 @@ static void enter_mapped(tarn_pool *pool, struct tn_heap *heap, struct tn_block 
 tarn_status tn_heap_map_at(tarn_pool *pool, struct tn_heap *heap, struct tn_block *unmapped,
                            uint64_t offset, uint64_t bytes)
 {
-    tarn_status status = tn_chunks_prepare(pool, heap, bytes);
+    struct tn_supply supply = {.made = tn_growth_of(heap->kind, bytes)};
+    tarn_status status = tn_chunks_prepare(pool, &supply);
 
     TN_ASSERT(unmapped->state == TN_BLOCK_UNMAPPED);
-    if (status == TARN_OK)
-        status = tn_chunks_add(pool, heap, unmapped->segment, offset, bytes);
+    if (status == TARN_OK) {
+        tn_vacated_close_at(pool, unmapped->segment, offset, bytes);
+        status = tn_chunks_add(pool, heap, unmapped->segment, offset, &supply);
+    }
     if (status == TARN_OK)
         enter_mapped(pool, heap, unmapped, offset, bytes);
     return status;
 }
 
-/* The UNMAPPED block of the segment at which the heap can grow to a FREE block of bytes; *have: its
- * FREE bytes there. Those of idle memory do not count: not everyone may take them. */
-static struct tn_block *search_segment(struct tn_segment *segment, const struct tn_heap *heap,
-                                       uint64_t bytes, uint64_t *have)
+/* Where a heap grows. */
+struct place {
+    struct tn_block *unmapped; /* whose first bytes are mapped */
+    uint64_t have;             /* FREE bytes of the heap below, which the growth extends */
+    uint64_t room;             /* bytes that may be mapped */
+};
+
+/* Finds the place in the segment at which the heap can grow to a FREE block of bytes. FREE bytes of
+ * idle memory do not count: not everyone may take them. */
+static bool search_segment(const tarn_pool *pool, struct tn_segment *segment,
+                           const struct tn_heap *heap, uint64_t bytes, struct place *place)
 {
     bool is_idle = heap->arena == &heap->arena->pool->idle;
     uint32_t left = segment->unmapped_count;
@@ -81,33 +93,35 @@ static struct tn_block *search_segment(struct tn_segment *segment, const struct 
         if (block->state != TN_BLOCK_UNMAPPED)
             continue;
         left -= 1;
-        *have = !is_idle && below != NULL && below->state == TN_BLOCK_FREE && below->heap == heap
-                    ? tn_block_bytes(below)
-                    : 0;
-        if (*have + tn_block_bytes(block) >= bytes)
-            return block;
+        place->unmapped = block;
+        place->have =
+            !is_idle && below != NULL && below->state == TN_BLOCK_FREE && below->heap == heap
+                ? tn_block_bytes(below)
+                : 0;
+        if (place->have + tn_block_bytes(block) < bytes)
+            continue;
+        place->room = tn_vacated_room(pool, segment, block->offset, tn_block_bytes(block));
+        if (place->have + place->room >= bytes)
+            return true;
     }
-    return NULL;
+    return false;
 }
 
-static struct tn_block *find_place(tarn_pool *pool, const struct tn_heap *heap, uint64_t bytes,
-                                   uint64_t *have)
+static bool find_place(tarn_pool *pool, const struct tn_heap *heap, uint64_t bytes,
+                       struct place *place)
 {
     const struct tn_arena *group = tn_arena_of_group(pool, heap->arena);
 
     TN_ASSERT(tn_pool_is_locked(pool));
     for (struct tn_segment *segment = pool->segments.first; segment != NULL;
          segment = segment->next) {
-        struct tn_block *place;
-
         if (segment->grower != heap && segment->grower->arena != &pool->idle &&
             segment->grower->arena != group)
             continue;
-        place = search_segment(segment, heap, bytes, have);
-        if (place != NULL)
-            return place;
+        if (search_segment(pool, segment, heap, bytes, place))
+            return true;
     }
-    return NULL;
+    return false;
 }
 
 /* Makes a new segment for the heap, a single UNMAPPED block; takes one record. */
@@ -178,7 +192,8 @@ static void remove_segment(tarn_pool *pool, struct tn_segment *segment)
 static bool is_bare(const struct tn_segment *segment)
 {
     return segment->first_block == segment->last_block &&
-           segment->first_block->state == TN_BLOCK_UNMAPPED && segment->checkpoint_count == 0;
+           segment->first_block->state == TN_BLOCK_UNMAPPED && segment->checkpoint_count == 0 &&
+           segment->vacated_count == 0;
 }
 
 static void drop_bare(tarn_pool *pool, struct tn_segment *segment)
@@ -189,68 +204,7 @@ static void drop_bare(tarn_pool *pool, struct tn_segment *segment)
     tn_regions_shrink(&pool->device->regions); /* the region may have been made for this segment */
 }
 
-tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
-                                  bool frugal, uint64_t left, struct tn_growth *growth)
-{
-    uint64_t have = 0;
-    uint64_t need;
-    uint64_t mapped;
-    uint64_t run = tn_growth_run(pool, heap);
-    struct tn_growth made = {heap,
-                             {NULL, 0, 0},
-                             heap->segment_bytes,
-                             heap->run_bytes,
-                             heap->run_alloc_count,
-                             heap->run_free_count};
-    uint64_t offset;
-    struct tn_block *place;
-    struct tn_segment *segment;
-    tarn_status status;
-
-    if (!tn_blocks_reserve(&pool->store, 4)) /* segment, split; two for the caller */
-        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for block records");
-    place = find_place(pool, heap, bytes, &have);
-    if (have > 0 && place != NULL && !tn_block_reserve_entries(place->previous))
-        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
-    if (place == NULL) {
-        have = 0;
-        status = add_segment(pool, heap, bytes, &place);
-        if (status != TARN_OK)
-            return status;
-    }
-    segment = place->segment;
-    offset = place->offset;
-    TN_ASSERT(bytes > have && place->state == TN_BLOCK_UNMAPPED);
-    need = tn_round_up(bytes - have, TN_PAGE_BYTES);
-    mapped = frugal ? need : tn_growth_bytes(pool, heap, run, need, tn_block_bytes(place), left);
-    status = tn_chunks_prepare(pool, heap, mapped);
-    if (status == TARN_OK) {
-        tn_pool_resume_others(pool, heap->arena); /* the driver's part takes longest */
-        status = tn_chunks_add(pool, heap, segment, offset, mapped);
-        tn_pool_stop_others(pool, heap->arena);
-    }
-    if (status == TARN_OK) {
-        enter_mapped(pool, heap, place, offset, mapped);
-        tn_growth_enter(pool, heap, run, mapped);
-        segment->grower = heap;
-        pool->counters.events[TN_GROWTHS].count += 1;
-        made.mapped = (struct tn_run){segment, offset, offset + mapped};
-        *growth = made;
-    } else {
-        drop_bare(pool, segment);
-        heap->segment_bytes = made.segment_bytes; /* undoes the step for a newly made segment */
-    }
-    return status;
-}
-
-tarn_status tn_heap_grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, bool frugal)
-{
-    struct tn_growth growth;
-
-    return tn_heap_grow_undoable(pool, heap, bytes, frugal, 0, &growth);
-}
-
-/* Cuts a chunk out of the FREE block around it and unmaps the chunk. Takes up to two records.
+/* Cuts a chunk out of the FREE block around it and removes it. Takes up to two records.
  * Returns the UNMAPPED block in its place. */
 static struct tn_block *punch(tarn_pool *pool, struct tn_block *block, struct tn_chunk *chunk,
                               enum tn_unmapped to)
@@ -272,6 +226,180 @@ static struct tn_block *punch(tarn_pool *pool, struct tn_block *block, struct tn
     }
     TN_ASSERT(hole->state == TN_BLOCK_UNMAPPED && hole->segment->unmapped_count > 0);
     return hole;
+}
+
+/* The FREE block around a chunk that is all free. */
+static struct tn_block *block_around(const struct tn_chunk *chunk)
+{
+    const struct tn_bins *bins = &atomic_load(&chunk->heap)->bins;
+    struct tn_block *block = tn_bins_find(bins, chunk->bytes);
+
+    while (block->segment != atomic_load(&chunk->segment) || block->offset > chunk->offset ||
+           tn_block_end(block) < tn_chunk_end(chunk))
+        block = tn_bins_next(bins, block, chunk->bytes);
+    return block;
+}
+
+/* Vacates the places whose memory has moved to the run. Takes up to two records for each. */
+static void vacate(tarn_pool *pool, const struct tn_moves *moves, struct tn_run to)
+{
+    uint64_t at = to.begin;
+
+    TN_ASSERT(tn_pool_is_locked(pool) && to.begin + moves->bytes <= to.end);
+    for (size_t i = 0; i < moves->count; i++) {
+        struct tn_chunk *from = moves->chunks[i];
+        const struct tn_chunk *chunk = tn_segment_chunk_at(to.segment, at);
+
+        TN_ASSERT(chunk->memory == from->memory && chunk->offset == at);
+        at = tn_chunk_end(chunk);
+        (void)punch(pool, block_around(from), from, TN_UNMAPPED_LATER);
+        tn_chunks_count_moved(pool, chunk);
+    }
+}
+
+enum {
+    RECORDS_FOR_GROWTH = 4, /* a segment, a split; two for the caller */
+    RECORDS_FOR_MOVE = 2,
+};
+
+/* Finds or makes a place for a FREE block of bytes. */
+static tarn_status provide_place(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
+                                 struct place *place)
+{
+    tarn_status status;
+
+    if (!tn_blocks_reserve(&pool->store, RECORDS_FOR_GROWTH))
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for block records");
+    if (find_place(pool, heap, bytes, place)) {
+        if (place->have > 0 && !tn_block_reserve_entries(place->unmapped->previous))
+            return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
+        return TARN_OK;
+    }
+    status = add_segment(pool, heap, bytes, &place->unmapped);
+    if (status != TARN_OK)
+        return status;
+    place->have = 0;
+    place->room = tn_block_bytes(place->unmapped);
+    return TARN_OK;
+}
+
+/* A growth that is wanted. */
+struct wish {
+    uint64_t bytes; /* of the FREE block that is to come */
+    uint64_t left;  /* see struct tn_lack */
+    bool frugal;
+};
+
+/* Decides what is mapped at the place. */
+static void make_supply(tarn_pool *pool, struct tn_heap *heap, const struct wish *wish,
+                        const struct place *place, struct tn_supply *supply)
+{
+    const struct tn_lack lack = {.block_bytes = wish->bytes,
+                                 .need = tn_round_up(wish->bytes - place->have, TN_PAGE_BYTES),
+                                 .room = place->room,
+                                 .left = wish->left};
+    struct tn_want want = {.heap = heap,
+                           .room = place->room,
+                           .extended = place->have > 0 ? place->unmapped->previous : NULL};
+
+    TN_ASSERT(wish->bytes > place->have && place->unmapped->state == TN_BLOCK_UNMAPPED);
+    supply->made = wish->frugal ? tn_growth_size_frugal(heap, &lack)
+                                : tn_growth_size(pool, heap, tn_growth_run(pool, heap), &lack);
+    want.bytes = supply->made.bytes;
+    tn_moves_choose(pool, &want, &supply->moves);
+    if (!tn_blocks_reserve(&pool->store,
+                           RECORDS_FOR_GROWTH + RECORDS_FOR_MOVE * supply->moves.count))
+        supply->moves = (struct tn_moves){.count = 0};
+    supply->made.bytes -= tn_min(supply->made.bytes, supply->moves.bytes);
+}
+
+/* Decides where to grow, and what is mapped there. Where memory could move but for the place's lack
+ * of room, the growth goes to a place with more. */
+static tarn_status plan_growth(tarn_pool *pool, struct tn_heap *heap, const struct wish *wish,
+                               struct place *place, struct tn_supply *supply)
+{
+    uint64_t segment_bytes = heap->segment_bytes;
+    struct place roomy;
+    tarn_status status;
+
+    tn_vacated_poll(pool);
+    status = provide_place(pool, heap, wish->bytes, place);
+    if (status != TARN_OK)
+        return status;
+    make_supply(pool, heap, wish, place, supply);
+    if (!supply->moves.lacks_room)
+        return TARN_OK;
+    if (provide_place(pool, heap, tn_round_up(wish->bytes, TN_PAGE_BYTES) + TN_MEMORY_BYTES_MAX,
+                      &roomy) != TARN_OK)
+        return TARN_OK;
+    if (roomy.have >= wish->bytes)
+        return TARN_OK;
+    if (is_bare(place->unmapped->segment) && place->unmapped->segment != roomy.unmapped->segment)
+        drop_bare(pool, place->unmapped->segment);
+    (void)segment_bytes;
+    *place = roomy;
+    make_supply(pool, heap, wish, place, supply);
+    return TARN_OK;
+}
+
+/* Maps the supply at the place, and vacates the places of moved memory. */
+static tarn_status map_supply(tarn_pool *pool, struct tn_heap *heap, const struct place *place,
+                              const struct tn_supply *supply, struct tn_run *run)
+{
+    struct tn_segment *segment = place->unmapped->segment;
+    uint64_t offset = place->unmapped->offset;
+    tarn_status status = tn_chunks_prepare(pool, supply);
+
+    if (status != TARN_OK)
+        return status;
+    tn_pool_resume_others(pool, heap->arena); /* the driver's part takes longest */
+    status = tn_chunks_add(pool, heap, segment, offset, supply);
+    tn_pool_stop_others(pool, heap->arena);
+    if (status != TARN_OK)
+        return status;
+    *run = (struct tn_run){segment, offset, offset + tn_supply_bytes(supply)};
+    enter_mapped(pool, heap, place->unmapped, offset, tn_supply_bytes(supply));
+    vacate(pool, &supply->moves, *run);
+    return TARN_OK;
+}
+
+tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
+                                  bool frugal, uint64_t left, struct tn_growth *growth)
+{
+    const struct wish wish = {.bytes = bytes, .left = left, .frugal = frugal};
+    struct tn_growth made = {heap,
+                             {NULL, 0, 0},
+                             heap->segment_bytes,
+                             heap->run_bytes,
+                             heap->run_alloc_count,
+                             heap->run_free_count};
+    uint64_t run = tn_growth_run(pool, heap);
+    struct tn_supply supply;
+    struct place place;
+    struct tn_segment *segment;
+    tarn_status status = plan_growth(pool, heap, &wish, &place, &supply);
+
+    if (status != TARN_OK)
+        return status;
+    segment = place.unmapped->segment;
+    status = map_supply(pool, heap, &place, &supply, &made.mapped);
+    if (status == TARN_OK) {
+        tn_growth_enter(pool, heap, run, made.mapped.end - made.mapped.begin);
+        segment->grower = heap;
+        pool->counters.events[TN_GROWTHS].count += 1;
+        *growth = made;
+    } else {
+        drop_bare(pool, segment);
+        heap->segment_bytes = made.segment_bytes; /* undoes the step for a newly made segment */
+    }
+    return status;
+}
+
+tarn_status tn_heap_grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, bool frugal)
+{
+    struct tn_growth growth;
+
+    return tn_heap_grow_undoable(pool, heap, bytes, frugal, 0, &growth);
 }
 
 void tn_heap_unmap_at(tarn_pool *pool, struct tn_segment *segment, uint64_t offset, uint64_t bytes)
@@ -367,6 +495,7 @@ uint64_t tn_pool_unmap_free(tarn_pool *pool, uint64_t wanted_bytes, enum tn_unma
     struct tn_segment *previous;
 
     TN_ASSERT(tn_pool_is_locked(pool));
+    tn_vacated_sweep(pool);
     for (int pass = 0; pass < 2; pass++) {
         shrinking.unused_only = pass == 0;
         for (struct tn_segment *segment = pool->segments.last; segment != NULL;

@@ -149,6 +149,9 @@ static tarn_status open_locked(int ordinal, const tarn_device_options *options, 
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a device");
     device->unrouted = options->unrouted;
     device->no_record_stream_reuse = options->no_record_stream_reuse;
+    device->move_limit_bytes = options->move_limit_bytes == TARN_NO_MOVES ? 0
+                               : options->move_limit_bytes == 0           ? SIZE_MAX
+                                                                : options->move_limit_bytes;
     device->null_stream = null_stream_of(options);
     tn_rounding_init(&device->rounding, options->roundup_power2_divisions);
     status = init_device(device, driver, ordinal, options);

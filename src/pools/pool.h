@@ -92,6 +92,13 @@ struct tn_copies {
     uint16_t last_walk_id;  /* the last one which a comparison gave blocks */
 };
 
+/* Places which memory has left and where it is still mapped: pools/vacated.h. */
+struct tn_vacated {
+    struct tn_chunk *first; /* oldest first */
+    struct tn_chunk *last;
+    uint64_t count;
+};
+
 /* Freed blocks which wait for claims. */
 struct tn_pending {
     struct tn_block *first; /* oldest first */
@@ -127,6 +134,7 @@ struct tarn_pool {
     struct tn_segment_list segments;
     struct tn_chunk_table chunks;
     struct tn_block_store store;
+    struct tn_vacated vacated;
 
     struct tn_pending pending;
     struct tn_bodies bodies;

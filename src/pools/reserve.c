@@ -216,7 +216,8 @@ static size_t records_needed(const struct reservation *wanted)
 {
     return wanted->record_count +
            (size_t)(RECORDS_FOR_GROWTH + RECORDS_FOR_HANDOVER) * TN_HEAP_KINDS +
-           2 * (size_t)tn_chunk_count(TN_HEAP_LARGE, wanted->bytes[TN_HEAP_LARGE]);
+           2 * (size_t)tn_growth_chunk_count(
+                   tn_growth_of(TN_HEAP_LARGE, wanted->bytes[TN_HEAP_LARGE]));
 }
 
 static tarn_status attempt_reservation(tarn_pool *pool, const void *request, bool frugal,

@@ -35,19 +35,24 @@ tarn_status tn_chunk_create(struct tn_segment *segment, uint64_t offset, uint64_
     return TARN_OK;
 }
 
+static void give_record(struct tn_chunk *chunk)
+{
+    TN_ASSERT(chunk->magic == TN_CHUNK_MAGIC);
+    TN_ASSERT(chunk->memory == NULL && chunk->live == NULL && chunk->heap == NULL);
+    atomic_store_explicit(&chunk->segment, NULL, memory_order_relaxed);
+    chunk->magic = 0;
+    tn_records_give(&chunk_records, chunk);
+}
+
 void tn_chunk_destroy(struct tn_chunk *chunk)
 {
     struct tn_segment *segment = chunk->segment;
 
-    TN_ASSERT(chunk->magic == TN_CHUNK_MAGIC);
     TN_ASSERT(segment->chunk_count > 0); /* V5 */
-    TN_ASSERT(chunk->memory == NULL && chunk->live == NULL && chunk->heap == NULL);
     if (tn_segment_chunk_at(segment, chunk->offset) == chunk)
         tn_address_table_set_pages(tn_chunk_address(chunk), chunk->bytes, NULL);
     segment->chunk_count -= 1;
-    atomic_store_explicit(&chunk->segment, NULL, memory_order_relaxed);
-    chunk->magic = 0;
-    tn_records_give(&chunk_records, chunk);
+    give_record(chunk);
 }
 
 tarn_status tn_chunk_map(struct tn_chunk *chunk, struct tn_memory *memory, uint64_t peer_mask)
@@ -71,19 +76,47 @@ tarn_status tn_chunk_map(struct tn_chunk *chunk, struct tn_memory *memory, uint6
     return TARN_OK;
 }
 
-struct tn_memory *tn_chunk_unmap(struct tn_chunk *chunk)
+static struct tn_memory *unmap(struct tn_chunk *chunk)
 {
-    struct tn_segment *segment = chunk->segment;
     struct tn_memory *memory = chunk->memory;
 
     TN_ASSERT(memory != NULL && tn_memory_is_mapped(memory)); /* V6 */
-    TN_ASSERT(segment->mapped_bytes >= chunk->bytes);         /* V5 */
-    segment->mapped_bytes -= chunk->bytes;
     tn_gpu_unmap(gpu_of(chunk), tn_chunk_address(chunk), chunk->bytes);
     chunk->memory = NULL;
     chunk->peer_mask = 0; /* rights go with the mapping */
     atomic_fetch_sub_explicit(&memory->chunk_count, 1, memory_order_relaxed);
     return memory;
+}
+
+struct tn_memory *tn_chunk_unmap(struct tn_chunk *chunk)
+{
+    struct tn_segment *segment = chunk->segment;
+
+    TN_ASSERT(segment->mapped_bytes >= chunk->bytes); /* V5 */
+    segment->mapped_bytes -= chunk->bytes;
+    return unmap(chunk);
+}
+
+void tn_chunk_vacate(struct tn_chunk *chunk)
+{
+    struct tn_segment *segment = chunk->segment;
+
+    TN_ASSERT(chunk->memory != NULL && chunk->heap == NULL && chunk->live == NULL);
+    TN_ASSERT(tn_segment_chunk_at(segment, chunk->offset) == chunk);
+    tn_address_table_set_pages(tn_chunk_address(chunk), chunk->bytes, NULL);
+    segment->mapped_bytes -= chunk->bytes; /* V5 */
+    segment->chunk_count -= 1;
+    segment->vacated_count += 1;
+}
+
+void tn_chunk_close(struct tn_chunk *chunk)
+{
+    struct tn_segment *segment = chunk->segment;
+
+    TN_ASSERT(segment->vacated_count > 0 && tn_segment_chunk_at(segment, chunk->offset) != chunk);
+    (void)unmap(chunk); /* another chunk has the memory */
+    segment->vacated_count -= 1;
+    give_record(chunk);
 }
 
 tarn_status tn_chunk_add_peer(struct tn_chunk *chunk, int peer)

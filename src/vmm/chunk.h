@@ -8,6 +8,10 @@
  * and owner stay, and the address leads to the chunk. Other chunks may map the same memory, too,
  * and the memory may be another process's.
  *
+ * Memory which has moved to another chunk may still be in use at the old place, by work of before.
+ * The place is then vacated: no address leads to the chunk any more, but the mapping stays until it
+ * is closed.
+ *
  * Locking: the lock of the segment's pool, except where a comment says otherwise. Records are
  * recycled, never freed: a thread that has found a chunk without a lock may read the atomic
  * fields. */
@@ -22,7 +26,7 @@ struct tn_heap;
 
 struct tn_chunk {
     uint64_t magic;        /* TN_CHUNK_MAGIC; 0 in a recycled record */
-    struct tn_chunk *next; /* links recycled records */
+    struct tn_chunk *next; /* links recycled records, and vacated places */
     /* From here to used_bytes all is set anew, and never cleared: others may be looking at a
      * recycled record. */
     uint64_t offset;                      /* in the segment, a multiple of 2 MiB; immutable */
@@ -50,6 +54,9 @@ struct tn_chunk {
     /* For idle memory and captured memory: epoch of the last free that the end of the chunk's holds
      * does not prove idle: P26 in claims/hold.h. */
     uint64_t outside_stamp;
+    /* Of a vacated place: pools/vacated.h */
+    const struct tn_arena *vacated_by; /* NULL: the arena has ended */
+    uint64_t vacated_at;               /* growths of the pool before */
 };
 
 #define TN_CHUNK_MAGIC 0x5443686eULL
@@ -71,6 +78,13 @@ TARN_MUST_CHECK tarn_status tn_chunk_map(struct tn_chunk *chunk, struct tn_memor
 /* Unmaps the chunk's memory and returns it; the chunk stays. The memory must be idle: the call does
  * not wait. */
 struct tn_memory *tn_chunk_unmap(struct tn_chunk *chunk);
+
+/* Vacates the chunk's place: its memory is mapped by another chunk, too. The chunk has no block and
+ * no heap, as for tn_chunk_destroy. */
+void tn_chunk_vacate(struct tn_chunk *chunk);
+
+/* Unmaps the memory at a vacated place, where it must be idle, and ends the record. */
+void tn_chunk_close(struct tn_chunk *chunk);
 
 /* Gives a peer access to the chunk's memory at its place, or takes the access back. Statuses as
  * tn_gpu_add_access. */

@@ -41,6 +41,7 @@ tarn_status tn_segment_create(struct tn_regions *regions, uint64_t bytes, void *
 void tn_segment_destroy(struct tn_segment *segment)
 {
     TN_ASSERT(segment->chunk_count == 0 && segment->mapped_bytes == 0); /* V5 */
+    TN_ASSERT(segment->vacated_count == 0);
     tn_address_table_set(segment->base, segment->slot_count, NULL);
     tn_regions_give(segment->regions, segment->base, segment->slot_count);
     atomic_store_explicit(&segment->owner, NULL, memory_order_release);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* segment.h -- a run of slots in which physical memory comes and goes, chunk by chunk.
  *
- *   V5  chunk_count counts the chunks, and mapped_bytes sums those that have memory
+ *   V5  chunk_count counts the chunks, and mapped_bytes sums those that have memory; vacated places
+ *       (vmm/chunk.h) count apart
  *
  * Locking: the lock of the segment's pool, except where a comment says otherwise. Segment records
  * are recycled, never freed, so a stale pointer from the address table can be looked at: its owner
@@ -35,6 +36,7 @@ struct tn_segment {
     uint64_t slot_count;        /* immutable while owned */
     uint64_t chunk_count;
     uint64_t mapped_bytes;
+    uint64_t vacated_count; /* places which memory has left and where it is still mapped */
     /* The rest is written by the pools layer. */
     struct tn_block *first_block; /* blocks tile the segment in order of address */
     struct tn_block *last_block;

@@ -35,6 +35,7 @@ static void expect_same(const tarn_device_options *a, const tarn_device_options 
                   sizeof a->roundup_power2_divisions) == 0);
     EXPECT(a->no_record_stream_reuse == b->no_record_stream_reuse);
     EXPECT(a->null_stream == b->null_stream);
+    EXPECT(a->move_limit_bytes == b->move_limit_bytes);
 }
 
 static const char *write_kept(size_t bytes, char text[32])
@@ -50,16 +51,17 @@ static void write_options(const tarn_device_options *options, char *text, size_t
 {
     static const char *const unrouted[] = {"adopt", "refuse", "allow"};
     const uint32_t *divisions = options->roundup_power2_divisions;
-    char kept[2][32];
+    char kept[3][32];
     int used = snprintf(
         text, text_bytes,
         "region_bytes:%zu,limit_bytes:%zu,cache_limit_bytes:%s,"
         "pinned_cache_limit_bytes:%s,unrouted:%s,null_stream:%s,"
-        "graph_capture_record_stream_reuse:%s,roundup_power2_divisions:[",
+        "move_limit_bytes:%s,graph_capture_record_stream_reuse:%s,roundup_power2_divisions:[",
         options->region_bytes, options->limit_bytes,
         write_kept(options->cache_limit_bytes, kept[0]),
         write_kept(options->pinned_cache_limit_bytes, kept[1]), unrouted[options->unrouted],
         options->null_stream == TARN_NULL_STREAM_PER_THREAD ? "per_thread" : "legacy",
+        write_kept(options->move_limit_bytes, kept[2]),
         options->no_record_stream_reuse ? "False" : "True");
 
     for (int i = 0; i < TARN_ROUNDUP_SIZES; i++)
@@ -94,6 +96,7 @@ const char *const fuzz_words[] = {
     "region_bytes:",
     "unrouted:",
     "null_stream:",
+    "move_limit_bytes:",
     "roundup_power2_divisions:",
     "graph_capture_record_stream_reuse:",
     "expandable_segments:",

@@ -24,11 +24,14 @@ struct growth {
 };
 
 /* For the first growth of a large heap. The fewest chunks with at most 1/16 over: 30 MiB would have
- * to become 32, 2 over where 1.875 are allowed; 34 become 36, but that is no fewer chunks. */
+ * to become 32, 2 over where 1.875 are allowed; 34 become 36, but that is no fewer chunks. Chunks
+ * are of 32 MiB at most, or of a quarter of the block. From 64 MiB on a page over is allowed. */
 static const struct growth first_growths[] = {
-    {2, 2, 1},   {4, 4, 1},     {6, 6, 2},       {8, 8, 1},       {14, 14, 3},     {30, 30, 4},
-    {32, 32, 1}, {34, 34, 2},   {38, 40, 2},     {62, 64, 1},     {64, 64, 1},     {66, 66, 2},
-    {96, 96, 2}, {126, 128, 1}, {1022, 1024, 1}, {1024, 1024, 1}, {1026, 1026, 2}, {3072, 3072, 3},
+    {2, 2, 1},       {4, 4, 1},     {6, 6, 2},       {8, 8, 1},       {14, 14, 3},
+    {30, 30, 4},     {32, 32, 1},   {34, 34, 2},     {38, 40, 2},     {62, 64, 2},
+    {64, 64, 2},     {66, 66, 3},   {96, 96, 3},     {122, 122, 6},   {126, 128, 4},
+    {250, 250, 10},  {254, 256, 8}, {1022, 1024, 8}, {1024, 1024, 4}, {1026, 1026, 5},
+    {3072, 3072, 6},
 };
 
 START_TEST(the_first_growth_takes_the_fewest_chunks_with_at_most_a_sixteenth_over)
@@ -135,10 +138,10 @@ START_TEST(in_a_capture_a_heap_grows_ahead_whatever_is_freed)
     order.capture_id = 7;
     heap = &tn_arena_get(pool, order)->heaps[TN_HEAP_LARGE];
     heap->segment_bytes = GIB;
-    OK(tn_heap_grow(pool, heap, 64 * MIB, false));
+    OK(tn_heap_grow(pool, heap, 48 * MIB, false));
     pool->counters.free_count += 3;
-    OK(tn_heap_grow(pool, heap, 66 * MIB, false));
-    ck_assert_uint_eq(heap->mapped_bytes, 72 * MIB);
+    OK(tn_heap_grow(pool, heap, 50 * MIB, false));
+    ck_assert_uint_eq(heap->mapped_bytes, 52 * MIB);
     pool->counters.free_count -= 3;
     tn_arenas_end_capture(pool, 7);
     tn_pool_unlock(pool);
@@ -152,8 +155,34 @@ START_TEST(growing_ahead_ends_at_256_mib)
 
     (void)unit_alloc(pool, 4 * GIB, stream);
     heap->segment_bytes = GIB;
-    ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 2 * MIB, false), 256 * MIB);
+    ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 32 * MIB, false), 256 * MIB);
     ck_assert_uint_eq(unit_stats(pool).chunk_count, 5);
+}
+END_TEST
+
+START_TEST(for_blocks_below_32_mib_growing_ahead_ends_at_64_mib)
+{
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
+
+    (void)unit_alloc(pool, 4 * GIB, stream);
+    heap->segment_bytes = GIB;
+    ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 30 * MIB, false), 64 * MIB);
+}
+END_TEST
+
+START_TEST(near_a_limit_nothing_is_mapped_ahead)
+{
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
+
+    heap->segment_bytes = GIB;
+    OK(tarn_pool_set_limit(pool, 320 * MIB));
+    (void)unit_alloc(pool, 64 * MIB, stream);
+    (void)unit_alloc(pool, 6 * MIB, stream); /* 8 MiB, a sixteenth of what is left would be 16 */
+    ck_assert_uint_eq(heap->mapped_bytes, 72 * MIB);
+    OK(tarn_pool_set_limit(pool, 192 * MIB));
+    (void)unit_alloc(pool, 2 * MIB, stream);
+    (void)unit_alloc(pool, 6 * MIB, stream); /* 8 MiB would be more than a sixteenth of 120 */
+    ck_assert_uint_eq(heap->mapped_bytes, 78 * MIB);
 }
 END_TEST
 
@@ -263,6 +292,8 @@ int main(void)
                    a_heap_grows_ahead_while_the_pool_frees_half_of_what_it_allocates_or_less);
     tcase_add_test(chunks, in_a_capture_a_heap_grows_ahead_whatever_is_freed);
     tcase_add_test(chunks, growing_ahead_ends_at_256_mib);
+    tcase_add_test(chunks, for_blocks_below_32_mib_growing_ahead_ends_at_64_mib);
+    tcase_add_test(chunks, near_a_limit_nothing_is_mapped_ahead);
     tcase_add_test(chunks, small_blocks_grow_ahead_by_32_mib_at_most);
     tcase_add_test(chunks, growing_ahead_stays_in_the_room_of_the_segment);
     suite_add_tcase(suite, chunks);

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/* moves.h -- memory that moves to the addresses of a growth, before any is created.
+ *
+ * A growth first looks for chunks which are all free and held by nobody, in the heaps of its own
+ * arena and in the pool's idle memory. Their memory moves: it is mapped at the growth's addresses,
+ * and its old place is vacated (pools/vacated.h). In its own arena this needs no proof, since later
+ * work of the arena's stream comes behind the work of before, at whichever address. Idle memory
+ * moves once it is proven idle, as for everybody who takes it.
+ *
+ * A move takes the driver about as long as making memory does. A program whose large blocks grow
+ * and shrink for ever moves memory for ever: tarn_device_options.move_limit_bytes is for programs
+ * that would rather have more memory.
+ *
+ * Which memory moves follows from the arena's calls and from idle memory alone.
+ *
+ * Locking: the pool's lock. */
+#ifndef TARN_POOLS_MOVES_H
+#define TARN_POOLS_MOVES_H
+
+#include "pools/pool.h"
+
+enum { TN_MOVES_MAX = 64 };
+
+/* The chunks whose memory moves, in the order of their new places. */
+struct tn_moves {
+    struct tn_chunk *chunks[TN_MOVES_MAX];
+    size_t count;
+    uint64_t bytes;
+    bool lacks_room; /* more would move where there is more room */
+};
+
+/* A growth that wants memory. */
+struct tn_want {
+    struct tn_heap *heap;
+    uint64_t bytes;
+    uint64_t room; /* of addresses; a chunk may be larger than what is lacking */
+    /* FREE bytes which the growth extends: their chunks stay. */
+    const struct tn_block *extended; /* NULL: none */
+};
+
+/* Chooses memory for the growth; none where moves are forbidden. */
+void tn_moves_choose(tarn_pool *pool, const struct tn_want *want, struct tn_moves *moves);
+
+#endif
