@@ -72,7 +72,7 @@ endif()
 
 list(REMOVE_DUPLICATES rows_seen)
 foreach(row host pair scaling producers replay growth capture checkpoint trace live fragmentation
-            contents)
+            adversaries contents)
     if(NOT row IN_LIST rows_seen)
         message(FATAL_ERROR "no line of row ${row}; there are: ${rows_seen}")
     endif()

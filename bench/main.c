@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "adversaries.h"
 #include "driver.h"
 #include "harness.h"
 #include "judge.h"
@@ -36,6 +37,8 @@ static const struct row {
     {"live", "the same among 100 to 1,000,000 live blocks, in five orders", bench_row_live},
     {"fragmentation", "what is reserved over what is allocated, as time goes by",
      bench_row_fragmentation},
+    {"adversaries", "worst cases of memory: what is reserved over the most that was live",
+     bench_row_adversaries},
     {"recorded", "traces of real programs (--trace), an event at a time; memory taken",
      bench_row_recorded},
 };
@@ -57,14 +60,19 @@ struct options {
     bool selected[ROW_COUNT];
     size_t trace_count;
     const char *trace_paths[TRACES_MAX];
+    size_t peak_mib; /* of adversaries; 0: not told */
+    size_t seed;
 };
 
 static void print_usage(FILE *file)
 {
     (void)fputs(
-        "usage: tarn_bench [--row NAME]... [--trace FILE]... [--quick] [--limits] [--out FILE]\n"
+        "usage: tarn_bench [--row NAME]... [--trace FILE]... [--peak MIB] [--seed N]\n"
+        "                  [--quick] [--limits] [--out FILE]\n"
         "  --row NAME    measure this row only; may be repeated\n"
         "  --trace FILE  a recorded trace (docs/traces.md) for the row of them; may be repeated\n"
+        "  --peak MIB    the peak of adversaries: 16 to 65536, 2048 where not told, 64 if quick\n"
+        "  --seed N      of adversaries: 1 to 999, 1 where not told\n"
         "  --quick       few samples: to see that it works, not to keep the figures\n"
         "  --limits      print the limits of these rows with what was measured; exit with 1 when\n"
         "                one was missed, with 3 when one was not measured\n"
@@ -90,6 +98,18 @@ static bool select_row(struct options *options, const char *name)
     return false;
 }
 
+/* The whole text as a number from least to most; false: it is none. */
+static bool read_number(const char *text, size_t least, size_t most, size_t *number)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end != '\0' || value < least || value > most)
+        return false;
+    *number = value;
+    return true;
+}
+
 /* An option with a value. False: there is no such one, or not with that value. */
 static bool take_value(struct options *options, const char *option, const char *value)
 {
@@ -103,6 +123,11 @@ static bool take_value(struct options *options, const char *option, const char *
         options->out_path = value;
         return true;
     }
+    if (strcmp(option, "--peak") == 0)
+        return read_number(value, BENCH_ADVERSARY_PEAK_MIN_MIB, BENCH_ADVERSARY_PEAK_MAX_MIB,
+                           &options->peak_mib);
+    if (strcmp(option, "--seed") == 0)
+        return read_number(value, 1, BENCH_ADVERSARY_SEED_MAX, &options->seed);
     if (strcmp(option, "--trace") != 0 || options->trace_count == TRACES_MAX)
         return false;
     options->trace_paths[options->trace_count++] = value;
@@ -176,7 +201,7 @@ static int measure(const struct options *options, const struct bench *bench)
 
 int main(int count, char **arguments)
 {
-    struct options options = {.out_path = NULL};
+    struct options options = {.seed = 1};
     struct bench_trace traces[TRACES_MAX];
     struct bench bench = {.traces = traces};
     int status;
@@ -190,6 +215,8 @@ int main(int count, char **arguments)
         return EXIT_USAGE;
     }
     bench.quick = options.quick;
+    bench.peak_mib = options.peak_mib;
+    bench.seed = options.seed;
     bench.trace_count = options.trace_count;
     load_traces(&options, traces);
 #if TARN_DEBUG_CHECKS || !defined(__OPTIMIZE__)

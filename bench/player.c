@@ -98,19 +98,19 @@ static size_t timed_events(const struct bench_trace *trace)
     return trace->event_count - trace->begin;
 }
 
-static void report(const struct bench_trace *trace, const char *what, const char *rival,
+static void report(const struct bench_player *player, const char *what, const char *rival,
                    const char *unit, struct bench_summary summary)
 {
     char variant[64];
 
-    (void)snprintf(variant, sizeof variant, "%s: %s", trace->name, what);
-    bench_report("recorded", variant, rival, unit, summary);
+    (void)snprintf(variant, sizeof variant, "%s: %s", player->trace->name, what);
+    bench_report(player->row, variant, rival, unit, summary);
 }
 
-static void report_ratio(const struct bench_trace *trace, const char *what, const char *rival,
+static void report_ratio(const struct bench_player *player, const char *what, const char *rival,
                          uint64_t above, uint64_t below)
 {
-    report(trace, what, rival, "", bench_single((double)above / (double)below));
+    report(player, what, rival, "", bench_single((double)above / (double)below));
 }
 
 static void replay_first(struct bench_player *player)
@@ -128,9 +128,9 @@ static void replay_first(struct bench_player *player)
     each = (double)(bench_now() - begin) / (double)timed_events(trace);
     player->allocator->get_peaks(player, &reserved, &allocated);
     finish(player);
-    report(trace, "event, first replay", rival, "ns", bench_single(each));
-    report_ratio(trace, "reserved over allocated", rival, reserved, allocated);
-    report_ratio(trace, "reserved over requested", rival, reserved, trace->live_peak_bytes);
+    report(player, "event, first replay", rival, "ns", bench_single(each));
+    report_ratio(player, "reserved over allocated", rival, reserved, allocated);
+    report_ratio(player, "reserved over requested", rival, reserved, trace->live_peak_bytes);
 }
 
 static void report_later(struct bench_player *player, const struct bench_series *series)
@@ -140,10 +140,10 @@ static void report_later(struct bench_player *player, const struct bench_series 
     uint64_t reserved;
     uint64_t allocated;
 
-    report(trace, "event", rival, "ns",
+    report(player, "event", rival, "ns",
            bench_scaled(bench_summarize(series), 1.0 / (double)timed_events(trace)));
     player->allocator->get_peaks(player, &reserved, &allocated);
-    report_ratio(trace, "reserved over requested, later", rival, reserved, trace->live_peak_bytes);
+    report_ratio(player, "reserved over requested, later", rival, reserved, trace->live_peak_bytes);
 }
 
 void bench_players_compare(struct bench_player *players, size_t count, bool quick)
@@ -160,9 +160,10 @@ void bench_players_compare(struct bench_player *players, size_t count, bool quic
         replay_first(&players[i]);
         cases[i] = (struct bench_case){prepare, replay, finish, &players[i], 1};
     }
-    report_ratio(trace, "GiB requested at the peak", "as recorded", trace->live_peak_bytes, GIB);
+    report_ratio(&players[0], "GiB requested at the peak", "as recorded", trace->live_peak_bytes,
+                 GIB);
     if (trace->recorded_allocated_peak_bytes != 0)
-        report_ratio(trace, "reserved over allocated", "as recorded",
+        report_ratio(&players[0], "reserved over allocated", "as recorded",
                      trace->recorded_reserved_peak_bytes, trace->recorded_allocated_peak_bytes);
     bench_measure(&plan, cases, count, series);
     for (size_t i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* player.h -- replays recorded traces (trace_file.h) on an allocator, whichever that is.
+/* player.h -- replays traces (trace_file.h) on an allocator, whichever that is.
  *
  * A replay allocates the blocks that lived before the recording, plays its events, which is what is
  * timed, and frees what is live at the end. The first one comes to an allocator that has no memory:
@@ -31,16 +31,17 @@ struct bench_allocator {
         struct bench_player *player); /* all blocks are freed, the streams are still there */
 };
 
-/* Somebody who replays a trace; the first three fields are set by the caller, before anything else. */
+/* Somebody who replays a trace; the first four fields are set by the caller, before anything else. */
 struct bench_player {
     const struct bench_allocator *allocator;
     const struct bench_trace *trace;
-    void *context; /* the allocator's */
+    const char *row; /* of the results */
+    void *context;   /* the allocator's */
     void *streams[BENCH_TRACE_STREAMS_MAX];
     void **blocks; /* by slot; NULL: empty */
 };
 
-/* Replays the trace on all of them, and reports the row "recorded". */
+/* Replays the trace on all of them, and reports the row. */
 void bench_players_compare(struct bench_player *players, size_t count, bool quick);
 
 #endif

@@ -13,7 +13,9 @@ struct bench {
     tarn_device *device;
     const struct bench_trace *traces; /* those given, for the row of recorded ones */
     size_t trace_count;
-    bool quick; /* few samples, for a look or a test */
+    size_t peak_mib; /* of adversaries; 0: as that row has it */
+    uint64_t seed;   /* of adversaries */
+    bool quick;      /* few samples, for a look or a test */
 };
 
 void bench_row_growth(const struct bench *bench);        /* row_growth.c */
@@ -27,6 +29,7 @@ void bench_row_scaling(const struct bench *bench);       /* row_scaling.c */
 void bench_row_live(const struct bench *bench);          /* row_live.c */
 void bench_row_trace(const struct bench *bench);         /* row_trace.c */
 void bench_row_recorded(const struct bench *bench);      /* row_recorded.c */
+void bench_row_adversaries(const struct bench *bench);   /* row_adversaries.c */
 void bench_row_audit(const struct bench *bench);         /* row_audit.c */
 void bench_row_replay(const struct bench *bench);        /* row_replay.c */
 void bench_part_replay(const struct bench *bench);       /* its part in one process */

@@ -303,7 +303,7 @@ static void row_recorded(const struct bench_trace *trace)
         .get_peaks = get_peaks_recorded,
         .close = open_recorded,
     };
-    struct bench_player player = {.allocator = &allocator, .trace = trace};
+    struct bench_player player = {.allocator = &allocator, .trace = trace, .row = "recorded"};
 
     bench_players_compare(&player, 1, quick);
 }
