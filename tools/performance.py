@@ -32,9 +32,9 @@ LIMIT = re.compile(r'AT_(MOST|LEAST)(?:_WITH)?\((?:"([^"]*)", )?"([^"]*)", "([^"
 DEVICE = "NVIDIA H200"  # of which the limits speak
 ORDERS = ["random", "FIFO", "LIFO", "alternating", "comb"]
 # Shown nowhere: figures of tools/audit, of two builds beside each other, of a machine that was slower than all
-# others, and of recorded traces, which tools/traces reads.
+# others, and of traces, which tools/traces reads.
 BESIDE = "beside.jsonl"
-NOT_SHOWN = (BESIDE, "frameworks.jsonl", "slow.jsonl", "traces.jsonl")
+NOT_SHOWN = (BESIDE, "adversaries.jsonl", "frameworks.jsonl", "slow.jsonl", "traces.jsonl")
 # What makes a figure, in any file of results: all that was measured under one of these is one figure.
 FIGURE = ("device", "simulated", "row", "variant", "rival", "framework", "workload", "allocator", "case",
           "compiler")
