@@ -14,7 +14,9 @@ import re
 import sys
 import tempfile
 import threading
+import types
 import unittest
+import unittest.mock
 
 TRACES = pathlib.Path(__file__).parents[2] / "tools" / "traces"
 sys.path.insert(0, str(TRACES))
@@ -22,6 +24,7 @@ sys.path.insert(0, str(TRACES))
 import convert  # noqa: E402
 import record_programs  # noqa: E402
 import recorder_log  # noqa: E402
+import recording  # noqa: E402
 from recorder_log import ALLOCATE, FREE, STEP, USE  # noqa: E402
 
 MIB = 1 << 20
@@ -191,6 +194,55 @@ class Library(unittest.TestCase):
         self.assertEqual(convert.encode(events, "threads", "s", "d")[8], 2)
 
 
+class Recording(unittest.TestCase):
+    def test_those_that_are_asked_for_or_missing_are_chosen(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "a.trace").touch()
+            for only, missing, chosen in (
+                (None, False, ["a", "b"]),
+                (None, True, ["b"]),
+                (["a"], False, ["a"]),
+                (["a"], True, []),
+            ):
+                arguments = argparse.Namespace(only=only, missing=missing, out=folder)
+                self.assertEqual(recording.chosen(arguments, ["a", "b"]), chosen)
+
+    def tell(self, record):
+        with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(io.StringIO()):
+            failed = recording.tell("a", record)
+        return failed, recording.heard("a", said.getvalue().encode(), 0)
+
+    def test_facts_are_heard_as_they_were_told(self):
+        self.assertEqual(self.tell(lambda: {"trace": "a", "steps": 3}), (False, {"trace": "a", "steps": 3}))
+
+    def test_a_failure_is_told_with_its_sentence(self):
+        def fail():
+            raise recording.Failed("as the test wants")
+
+        self.assertEqual(self.tell(fail), (True, {"trace": "a", "error": "Failed: as the test wants"}))
+
+    def test_silence_is_a_failure(self):
+        for said in (b"", b"no json"):
+            self.assertEqual(
+                recording.heard("a", said, 9), {"trace": "a", "error": "ended with status 9, and said nothing"}
+            )
+
+    def test_a_dry_run_counts_steps(self):
+        seen = []
+
+        def workload(device, scale, notes, tiny):
+            seen.append((device, scale, tiny))
+            notes.step()
+            notes.use(None, None)
+
+        torch = types.SimpleNamespace(manual_seed=lambda seed: None, device=lambda name: name)
+        with unittest.mock.patch.dict(sys.modules, torch=torch):
+            facts = recording.dry_run("a", workload)
+        self.assertEqual(facts, {"trace": "a", "dry_run": True, "steps": 1})
+        self.assertEqual(seen, [("cpu", recording.DRY_RUN_SCALE, True)])
+
+
 class FakeChild:
     """A process that ends at its second look, with facts that a test chose."""
 
@@ -225,9 +277,10 @@ class All(unittest.TestCase):
             setattr(record_programs, name, value)
 
     def run_all(self, only=None, jobs=3):
-        arguments = argparse.Namespace(only=only, jobs=jobs, scale=1.0, dry_run=False)
+        arguments = argparse.Namespace(jobs=jobs, scale=1.0, dry_run=False)
+        names = only or sorted(record_programs.SLABS)
         with contextlib.redirect_stdout(io.StringIO()) as said:
-            failures = record_programs.run_all(arguments, None)
+            failures = record_programs.run_all(arguments, names, None)
         return failures, [json.loads(line) for line in said.getvalue().splitlines()]
 
     def test_each_program_is_recorded_once_and_no_more_than_fit_at_a_time(self):

@@ -2,21 +2,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds Tarn's figures of recorded traces against the others'.
 
-    compare.py LINES.jsonl...    what tarn_bench and torch_trace have written (docs/traces.md)
+    compare.py LINES.jsonl... [--traces FOLDER]    what tarn_bench and torch_trace have written (docs/traces.md)
 
-Of several figures of one thing the last counts. Tarn is to take a fifth of the time of the fastest of the
-others; and of memory, peak reserved over peak allocated, where 8 GiB or more were live, no more than PyTorch
-with expandable segments. Prints every figure; exit status 1 when something is missed or was not measured.
+Of several figures of one thing the last counts. For each trace there are three limits:
+
+    memory         peak reserved over peak requested is at most 1.04, and at most 0.005 above the best of the others
+    event          the best of the others takes 5 times as long; 3 times in a trace that uses blocks on other streams
+    first replay   the best of the others takes 2.5 times as long, by the replay on an allocator without memory
+
+FOLDER has the traces, packed or not: they tell whether other streams use blocks. Prints a line for each trace, and how
+many traces meet each limit. The exit status is 1 when a limit is missed or a figure is missing.
 """
 
+import argparse
 import json
+import pathlib
 import sys
 
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import convert  # noqa: E402
+import pack  # noqa: E402
+
+MEMORY_MAX = 1.04
+MEMORY_ABOVE_BEST = 0.005
 TIMES_BETTER = 5
-PEAK_MIN_GIB = 8
+TIMES_BETTER_USES = 3
+TIMES_BETTER_FIRST = 2.5
 TARN = "Tarn"
+DRIVER = "cuMemAllocFromPoolAsync"
 EXPANDABLE = "PyTorch, expandable segments"
-TIMED = (EXPANDABLE, "PyTorch", "cuMemAllocFromPoolAsync")
+RIVALS = (DRIVER, "PyTorch", EXPANDABLE)
+PEAK = "GiB requested at the peak"
+MEMORY = "reserved over requested"
+LIMITS = ("memory", "event", "first replay")
 
 
 def read(paths):
@@ -24,63 +44,105 @@ def read(paths):
     found = {}
     simulated = False
     for path in paths:
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                result = json.loads(line)
-                if result["row"] != "recorded":
-                    continue
-                trace, what = result["variant"].split(": ", 1)
-                of = result["rival"] or TARN
-                found.setdefault(trace, {}).setdefault(what, {})[of] = result["median"]
-                simulated = simulated or result["simulated"]
+        for line in path.read_text(encoding="utf-8").splitlines():
+            result = json.loads(line)
+            if result["row"] != "recorded":
+                continue
+            trace, what = result["variant"].split(": ", 1)
+            of = result["rival"] or TARN
+            found.setdefault(trace, {}).setdefault(what, {})[of] = result["median"]
+            simulated = simulated or result["simulated"]
     return found, simulated
 
 
-def judge_time(figures):
-    """What is missed or missing, as sentences."""
-    times = figures.get("event", {})
-    missing = [f"no time of {of}" for of in (TARN,) + TIMED if of not in times]
-    if missing:
-        return missing
-    fastest = min(times[of] for of in TIMED)
-    if fastest < TIMES_BETTER * times[TARN]:
-        return [f"time is {fastest / times[TARN]:.2f} times better, not {TIMES_BETTER}"]
-    return []
+def has_uses(folder, trace):
+    """Whether other streams use blocks of the trace; None: there is no such file."""
+    plain = folder / f"{trace}.trace"
+    packed = folder / f"{trace}.trace{pack.SUFFIX}"
+    if plain.exists():
+        return convert.has_uses(plain.read_bytes())
+    if packed.exists():
+        return convert.has_uses(pack.unpack(packed.read_bytes()))
+    return None
+
+
+def best(figures, what):
+    """Tarn's figure and the best of the others'; None where one of them is missing."""
+    medians = figures.get(what, {})
+    if any(of not in medians for of in (TARN,) + RIVALS):
+        return None
+    return medians[TARN], min(medians[of] for of in RIVALS)
 
 
 def judge_memory(figures):
-    peak = figures.get("GiB requested at the peak", {}).get("as recorded")
-    if peak is None:
-        return ["no peak"]
-    if peak < PEAK_MIN_GIB:
-        return []
-    ratios = figures.get("reserved over allocated", {})
-    missing = [f"no memory of {of}" for of in (TARN, EXPANDABLE) if of not in ratios]
-    if missing:
-        return missing
-    if ratios[TARN] > ratios[EXPANDABLE]:
-        return [f"memory is {ratios[TARN]:.4f}, above {ratios[EXPANDABLE]:.4f}"]
-    return []
+    """(whether it is met, the limit)"""
+    both = best(figures, MEMORY)
+    if both is None:
+        return False, None
+    limit = min(MEMORY_MAX, both[1] + MEMORY_ABOVE_BEST)
+    return both[0] <= limit, limit
 
 
-def main(paths):
-    if not paths:
-        sys.exit("usage: compare.py LINES.jsonl...")
-    found, simulated = read(paths)
-    failures = 0 if found else 1
-    for trace, figures in sorted(found.items()):
-        print(trace)
-        for what, medians in figures.items():
-            for of, median in medians.items():
-                print(f"    {what:32}  {of:28}  {median:10.5g}")
-        missed = judge_time(figures) + judge_memory(figures)
-        print("    " + ("; ".join(f"MISSED: {sentence}" for sentence in missed) or "met"))
-        failures += len(missed)
+def judge_time(figures, what, times):
+    """(whether it is met, how many times as long the best of the others takes)"""
+    both = best(figures, what)
+    if both is None:
+        return False, None
+    return both[1] >= times * both[0], both[1] / both[0]
+
+
+def cell(value, form):
+    width = int(form.split(".")[0])
+    return "-".rjust(width) if value is None else format(value, form)
+
+
+def verdict(met, value):
+    return "missing" if value is None else "met" if met else "missed"
+
+
+def judge(trace, figures, uses):
+    """Prints the line of a trace. Returns which of the limits are met."""
+    times = TIMES_BETTER_USES if uses else TIMES_BETTER
+    memory_met, limit = judge_memory(figures)
+    event_met, ratio = judge_time(figures, "event", times)
+    first_met, first = judge_time(figures, "event, first replay", TIMES_BETTER_FIRST)
+    ratios = figures.get(MEMORY, {})
+    parts = [f"{trace:18}", cell(figures.get(PEAK, {}).get("as recorded"), "6.2f")]
+    parts += [cell(ratios.get(of), "7.4f") for of in (TARN,) + RIVALS]
+    parts += [cell(limit, "7.4f"), f"{verdict(memory_met, limit):7}"]
+    parts += [cell(figures.get("event", {}).get(TARN), "6.1f"), cell(ratio, "6.2f"), f"{times}"]
+    parts += [f"{verdict(event_met, ratio):7}", cell(first, "6.2f"), verdict(first_met, first)]
+    print("  ".join(parts).rstrip())
+    return memory_met, event_met, first_met
+
+
+def print_head():
+    print(f"{'':18}  {'peak':>6}  {'reserved over requested':33}  {'':7}  {'':7}  {'event':>6}")
+    print(f"{'trace':18}  {'GiB':>6}  {'Tarn':>7}  {'driver':>7}  {'PyTorch':>7}  {'expand.':>7}  {'limit':>7}  "
+          f"{'':7}  {'ns':>6}  {'times':>6}  of {'':6}  {'first':>6}  of {TIMES_BETTER_FIRST}")
+
+
+def main(words):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("lines", type=pathlib.Path, nargs="+")
+    parser.add_argument("--traces", type=pathlib.Path, default=HERE.parents[1] / "bench" / "traces")
+    arguments = parser.parse_args(words)
+    found, simulated = read(arguments.lines)
     if not found:
         print("no figure of a recorded trace")
+        return 1
+    print_head()
+    met = []
+    for trace, figures in sorted(found.items()):
+        uses = has_uses(arguments.traces, trace)
+        met.append(judge(trace, figures, uses))
+        if uses is None:
+            print(f"    no file of {trace} in {arguments.traces}: it is judged as if it used one stream")
     if simulated:
         print("figures of a simulated driver are among these: they say little about a GPU")
-    return 1 if failures else 0
+    counts = ", ".join(f"{limit} by {sum(of[i] for of in met)}" for i, limit in enumerate(LIMITS))
+    print(f"{len(met)} traces; met: {counts}, all by {sum(all(of) for of in met)}")
+    return 0 if all(all(of) for of in met) else 1
 
 
 if __name__ == "__main__":

@@ -298,6 +298,35 @@ def encode(events, name, source, device_name, reserved_peak=0, allocated_peak=0)
     return MAGIC + struct.pack("<II", version, zlib.crc32(checked)) + checked
 
 
+# ---- from bytes ------------------------------------------------------------------------------
+
+
+def _read_varint(data, at):
+    """The number, and where the next one begins."""
+    value = shift = 0
+    while data[at] & 0x80:
+        value |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+    return value | data[at] << shift, at + 1
+
+
+def has_uses(data):
+    """Whether a trace, which is a good one, has a block that is used on another stream than its own."""
+    version = struct.unpack_from("<I", data, 8)[0]
+    sizes = struct.unpack_from("<I", data, 60)[0]
+    at = 68 if version == VERSION_THREADS else 64
+    for _ in ("name", "source", "device"):
+        at += 1 + data[at]
+    for _ in range(sizes):
+        at = _read_varint(data, at)[1]
+    while at < len(data):
+        record, at = _read_varint(data, at)
+        if record & 3 == 2:
+            return True
+    return False
+
+
 def main():
     parser = argparse.ArgumentParser(description="Makes a trace of a snapshot of PyTorch's allocator.")
     parser.add_argument("snapshot", help="a pickle of torch.cuda.memory._dump_snapshot")

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records allocation traces (docs/traces.md) of the workloads in workloads.py.
 
-    record.py [--out FOLDER] [--only NAME]...    on a machine with an NVIDIA GPU and PyTorch 2.9 or newer
-    record.py --dry-run [--only NAME]...         tiny workloads on the processor; nothing is recorded
+    record.py [--out FOLDER] [--missing] [--only NAME]...    on a machine with an NVIDIA GPU and PyTorch 2.9 or newer
+    record.py --dry-run [--only NAME]...                     tiny workloads on the processor; nothing is recorded
 
 Each workload runs in a process of its own, with PyTorch's expandable segments, from its first allocation on.
 FOLDER/NAME.trace is the trace, FOLDER/NAME.json what PyTorch itself had. Each workload prints a line of JSON; one
@@ -18,12 +18,13 @@ import pathlib
 import subprocess
 import sys
 import time
-import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import convert  # noqa: E402
+import recording  # noqa: E402
+from recording import Failed  # noqa: E402
 
 NAMES = ("training", "diffusion", "decode")
 PEAK_MIN = 8 << 30  # of a trace: below it, a ratio of memory says little
@@ -34,10 +35,6 @@ SECONDS_ALL = 175
 SECONDS_EACH = 120
 PEAKS = ("reserved", "allocated", "active", "requested")
 CONFIGURATION = "expandable_segments:True"
-
-
-class Failed(Exception):
-    """The workload cannot be recorded; the sentence says why."""
 
 
 # ---- one workload, in its own process --------------------------------------------------------
@@ -60,19 +57,6 @@ class Notes:
     def use(self, tensor, stream):
         tensor.record_stream(stream)
         self._mark(("use", tensor.untyped_storage().data_ptr(), stream.cuda_stream))
-
-
-class NoNotes:
-    """For dry runs."""
-
-    def __init__(self):
-        self.steps = 0
-
-    def step(self):
-        self.steps += 1
-
-    def use(self, tensor, stream):
-        pass
 
 
 def start_history(torch):
@@ -103,12 +87,6 @@ def stop_history(torch):
     return snapshot, {peak: stats[f"{peak}_bytes.all.peak"] for peak in PEAKS}
 
 
-def write(folder, name, data, facts):
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.trace").write_bytes(data)
-    (folder / f"{name}.json").write_text(json.dumps(facts, indent=2) + "\n")
-
-
 def record(name, folder, scale):
     import torch
 
@@ -124,70 +102,43 @@ def record(name, folder, scale):
     snapshot, peaks = stop_history(torch)
     seconds = time.monotonic() - begin
 
-    device = torch.cuda.get_device_name()
-    source = f"PyTorch {torch.__version__}, expandable segments"
     events = convert.events_of(snapshot, torch.cuda.current_device(), before, notes.made)
-    data = convert.encode(
-        events,
-        name,
-        source[: convert.TEXT_MAX],
-        device[: convert.TEXT_MAX],
-        peaks["reserved"],
-        peaks["allocated"],
+    data = recording.encode(
+        torch, events, name, "expandable segments", peaks["reserved"], peaks["allocated"]
     )
     if len(data) > FILE_MAX:
         raise Failed(f"the trace has {len(data)} bytes; {FILE_MAX} are allowed")
     sums = convert.summarize(events)
     facts = {
-        "trace": name,
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-        "device": device,
         "configuration": CONFIGURATION,
-        "scale": scale,
-        "seconds": round(seconds, 1),
         "pytorch_peak_bytes": peaks,
         "reserved_over_allocated": round(peaks["reserved"] / max(1, peaks["allocated"]), 5),
         "reserved_over_requested": round(peaks["reserved"] / max(1, sums["live_peak_bytes"]), 5),
-        "file_bytes": len(data),
         "bytes_per_event": round(len(data) / max(1, sums["events"]), 3),
         **sums,
     }
-    write(folder, name, data, facts)
-    return facts
+    return recording.write(torch, folder, name, data, scale, seconds, facts)
 
 
 def dry_run(name):
-    import torch
-
     import workloads
 
-    torch.manual_seed(1)
-    notes = NoNotes()
-    workloads.WORKLOADS[name](torch.device("cpu"), 0.25, notes, tiny=True)
-    return {"trace": name, "dry_run": True, "steps": notes.steps}
+    return recording.dry_run(name, workloads.WORKLOADS[name])
 
 
 def be_child(arguments):
-    """Prints the line of one workload; the last line of stdout is what the parent reads."""
+    """Prints the line of one workload."""
     name = arguments.only[0]
-    try:
-        facts = dry_run(name) if arguments.dry_run else record(name, arguments.out, arguments.scale)
-    except Exception as why:  # whatever it is, the parent gets a line
-        traceback.print_exc()
-        facts = {"trace": name, "error": f"{type(why).__name__}: {why}"}
-    print(json.dumps(facts), flush=True)
-    return 1 if "error" in facts else 0
+    if arguments.dry_run:
+        return recording.tell(name, lambda: dry_run(name))
+    return recording.tell(name, lambda: record(name, arguments.out, arguments.scale))
 
 
 # ---- all of them -----------------------------------------------------------------------------
 
 
 def run_child(name, arguments, scale, seconds):
-    command = [sys.executable, str(HERE / "record.py"), "--child", "--only", name]
-    command += ["--out", str(arguments.out), "--scale", str(scale)]
-    if arguments.dry_run:
-        command.append("--dry-run")
+    command = recording.child_command(HERE / "record.py", name, arguments, scale)
     environment = dict(
         os.environ,
         PYTORCH_ALLOC_CONF=CONFIGURATION,
@@ -198,10 +149,7 @@ def run_child(name, arguments, scale, seconds):
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, timeout=seconds)
     except subprocess.TimeoutExpired:
         return {"trace": name, "error": f"stopped after {seconds:.0f} seconds"}
-    try:
-        return json.loads(done.stdout.decode().strip().splitlines()[-1])
-    except (IndexError, ValueError):
-        return {"trace": name, "error": f"ended with status {done.returncode}, and said nothing"}
+    return recording.heard(name, done.stdout, done.returncode)
 
 
 def record_one(name, arguments, end):
@@ -223,16 +171,14 @@ def record_one(name, arguments, end):
 def main():
     parser = argparse.ArgumentParser(description="Records allocation traces of PyTorch workloads.")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench/traces"))
-    parser.add_argument("--only", action="append", choices=NAMES)
-    parser.add_argument("--scale", type=float, default=1.0, help="of the batches; 1: for 8 GiB and more")
-    parser.add_argument("--dry-run", action="store_true")
+    recording.add_options(parser, NAMES)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
-        return be_child(arguments)
+        return int(be_child(arguments))
     end = time.monotonic() + SECONDS_ALL
     failures = 0
-    for name in arguments.only or NAMES:
+    for name in recording.chosen(arguments, NAMES):
         facts = record_one(name, arguments, end)
         failures += "error" in facts
         print(json.dumps(facts), flush=True)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records allocation traces (docs/traces.md) of the programs in programs.py, with their threads.
 
-    record_programs.py --out FOLDER [--jobs N] [--only NAME]...   on a machine with an NVIDIA GPU, PyTorch and cc
-    record_programs.py --dry-run [--only NAME]...                 tiny programs on the processor; nothing is recorded
+    record_programs.py --out FOLDER [--jobs N] [--missing] [--only NAME]...   on a machine with an NVIDIA GPU, PyTorch and cc
+    record_programs.py --dry-run [--only NAME]...                             tiny programs on the processor; nothing is recorded
 
 Each program runs in a process of its own, with recorder.c as PyTorch's allocator. N processes run at a time, fewer
 where their budgets of memory together exceed the device's. FOLDER/NAME.trace is the trace, FOLDER/NAME.json what is
@@ -21,13 +21,14 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import convert  # noqa: E402
 import recorder_log  # noqa: E402
+import recording  # noqa: E402
+from recording import Failed  # noqa: E402
 
 GIB = 1 << 30
 PEAK_MIN = 2 * GIB
@@ -61,10 +62,6 @@ SLABS = {
     "diffusion_train": 12,
     "graphs": 12,
 }
-
-
-class Failed(Exception):
-    """The program cannot be recorded; the sentence says why."""
 
 
 # ---- one program, in its own process ---------------------------------------------------------
@@ -118,25 +115,6 @@ class Recorder:
         return path.read_bytes()
 
 
-class NoRecorder:
-    """For dry runs."""
-
-    def __init__(self):
-        self.steps = 0
-
-    def step(self):
-        self.steps += 1
-
-    def use(self, tensor, stream):
-        pass
-
-
-def write(folder, name, data, facts):
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.trace").write_bytes(data)
-    (folder / f"{name}.json").write_text(json.dumps(facts, indent=2) + "\n")
-
-
 def record(name, out, scale, library):
     import torch
 
@@ -152,54 +130,36 @@ def record(name, out, scale, library):
     seconds = time.monotonic() - begin
     with tempfile.TemporaryDirectory() as folder:
         events = recorder_log.events_of(recorder.log(pathlib.Path(folder)))
-    device = torch.cuda.get_device_name()
-    source = f"PyTorch {torch.__version__}, a recording allocator"
-    data = convert.encode(events, name, source[: convert.TEXT_MAX], device[: convert.TEXT_MAX])
+    data = recording.encode(torch, events, name, "a recording allocator")
     facts = {
-        "trace": name,
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-        "device": device,
-        "scale": scale,
-        "seconds": round(seconds, 1),
         "recorder_gib": round(recorder.calls.recorder_slab_bytes() / GIB, 2),
         "recorder_synchronizations": recorder.calls.recorder_synchronizations(),
         "uses_told_by_pytorch": recorder.tells_uses,
         "threads": len({event[1] for event in events if event[0] == "thread"}),
         "streams": len({event[-1] for event in events if event[0] in ("allocate", "use")}),
-        "file_bytes": len(data),
         **convert.summarize(events),
     }
-    write(out, name, data, facts)
-    return facts
+    return recording.write(torch, out, name, data, scale, seconds, facts)
 
 
 def dry_run(name):
-    import torch
-
     import programs
 
-    torch.manual_seed(1)
-    notes = NoRecorder()
-    programs.PROGRAMS[name](torch.device("cpu"), 0.25, notes, tiny=True)
-    return {"trace": name, "dry_run": True, "steps": notes.steps}
+    return recording.dry_run(name, programs.PROGRAMS[name])
 
 
 def be_child(arguments):
-    """Prints the line of one program; the last line of stdout is what the parent reads."""
+    """Prints the line of one program."""
     name = arguments.only[0]
-    try:
-        if arguments.dry_run:
-            facts = dry_run(name)
-        else:
-            facts = record(name, arguments.out, arguments.scale, arguments.library)
-    except Exception as why:  # whatever it is, the parent gets a line
-        traceback.print_exc()
-        facts = {"trace": name, "error": f"{type(why).__name__}: {why}"}
-    print(json.dumps(facts), flush=True)
+    if arguments.dry_run:
+        failed = recording.tell(name, lambda: dry_run(name))
+    else:
+        failed = recording.tell(
+            name, lambda: record(name, arguments.out, arguments.scale, arguments.library)
+        )
     # Blocks that are still live are not given back one by one.
     sys.stderr.flush()
-    os._exit(1 if "error" in facts else 0)
+    os._exit(int(failed))
 
 
 # ---- all of them -----------------------------------------------------------------------------
@@ -212,10 +172,9 @@ class Child:
         self.name, self.scale = name, scale
         self.gib = gib_of(name, scale)
         self.end = min(time.monotonic() + SECONDS_EACH, end)
-        command = [sys.executable, str(HERE / "record_programs.py"), "--child", "--only", name]
-        command += ["--out", str(arguments.out), "--scale", str(scale), "--library", str(library)]
-        if arguments.dry_run:
-            command.append("--dry-run")
+        command = recording.child_command(
+            HERE / "record_programs.py", name, arguments, scale, "--library", str(library)
+        )
         self.said = tempfile.TemporaryFile()
         environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
         self.process = subprocess.Popen(command, stdout=self.said, env=environment)
@@ -229,11 +188,7 @@ class Child:
             self.process.wait()
             return {"trace": self.name, "error": "stopped: it took too long"}
         self.said.seek(0)
-        try:
-            return json.loads(self.said.read().decode().strip().splitlines()[-1])
-        except (IndexError, ValueError):
-            status = self.process.returncode
-            return {"trace": self.name, "error": f"ended with status {status}, and said nothing"}
+        return recording.heard(self.name, self.said.read(), self.process.returncode)
 
 
 def gib_of(name, scale):
@@ -259,10 +214,9 @@ def finish(child, facts, arguments, waiting, tried):
     return "error" in facts
 
 
-def run_all(arguments, library):
+def run_all(arguments, names, library):
     """Returns the number of failures."""
     end = time.monotonic() + SECONDS_ALL
-    names = arguments.only or sorted(SLABS, key=lambda name: -SLABS[name])
     waiting = [(name, arguments.scale) for name in names]
     running, tried, failures = [], set(), 0
     while waiting or running:
@@ -291,18 +245,17 @@ def main():
     parser = argparse.ArgumentParser(description="Records allocation traces of programs whose shapes change.")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench/traces"))
     parser.add_argument("--jobs", type=int, default=3, help="programs at a time, where memory allows")
-    parser.add_argument("--only", action="append", choices=sorted(SLABS))
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--dry-run", action="store_true")
+    recording.add_options(parser, sorted(SLABS))
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--library", type=pathlib.Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
         be_child(arguments)
-    if arguments.dry_run:
-        return 1 if run_all(arguments, None) else 0
+    names = recording.chosen(arguments, sorted(SLABS, key=lambda name: -SLABS[name]))
+    if arguments.dry_run or not names:
+        return 1 if run_all(arguments, names, None) else 0
     with tempfile.TemporaryDirectory() as folder:
-        return 1 if run_all(arguments, build(pathlib.Path(folder))) else 0
+        return 1 if run_all(arguments, names, build(pathlib.Path(folder))) else 0
 
 
 if __name__ == "__main__":

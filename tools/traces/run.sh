@@ -1,17 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Everything about recorded traces on a machine with a GPU and PyTorch: records those that are not there yet,
-# replays all on Tarn, on the driver's allocator and on PyTorch's, and says what is met:
-#   tools/traces/run.sh [BUILD [TRACES [REPORTS]]]      build/release, bench/traces and BUILD/reports
-# BUILD has tarn_bench. The player for PyTorch is built where it is not there yet. Figures are appended to
-# REPORTS/traces.jsonl.
+# Everything about recorded traces on a machine with a GPU and PyTorch: records or unpacks those that are not there
+# yet, replays all on Tarn, on the driver's allocator and on PyTorch's, and says what is met:
+#   tools/traces/run.sh [--record] [BUILD [TRACES [REPORTS]]]      build/release, BUILD/traces and BUILD/reports
+# Of the programs whose shapes change the repository's traces are unpacked; with --record they are recorded.
+# BUILD has tarn_bench. The player for PyTorch is TORCH_TRACE, or is built where it is not there yet. Figures are
+# appended to REPORTS/traces.jsonl.
 set -u
 tools=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$tools/../.." && pwd)
+record=
+if [ "${1:-}" = --record ]; then
+    record=yes
+    shift
+fi
 build=${1:-$root/build/release}
-traces=${2:-$root/bench/traces}
+traces=${2:-$build/traces}
 reports=${3:-$build/reports}
-player=$root/build/rivals/torch_trace
+player=${TORCH_TRACE:-$root/build/rivals/torch_trace}
+traces_a_run=16 # no player takes more
 failures=0
 
 expect() {
@@ -22,11 +29,12 @@ expect() {
 }
 
 mkdir -p "$reports" "$traces"
-missing=
-for name in training diffusion decode; do
-    [ -f "$traces/$name.trace" ] || missing="$missing --only $name"
+expect python3 "$tools/record.py" --missing --out "$traces"
+[ -z "$record" ] || expect python3 "$tools/record_programs.py" --missing --out "$traces"
+for packed in "$root"/bench/traces/*.trace.xz; do
+    name=$(basename "$packed" .xz)
+    [ -n "$record" ] || [ -f "$traces/$name" ] || expect python3 "$tools/pack.py" unpack "$packed" --to "$traces"
 done
-[ -z "$missing" ] || expect python3 "$tools/record.py" --out "$traces" $missing
 [ -x "$player" ] || expect "$root/bench/rivals/build.sh"
 
 # A player that was built elsewhere finds the libraries of this machine's PyTorch.
@@ -40,16 +48,21 @@ if found:
 END
 )
 
+# replay --trace FILE...: on all allocators.
+replay() {
+    expect env TARN_DRIVER=cuda "$build/bin/tarn_bench" --row recorded "$@" --out "$reports/traces.jsonl"
+    expect env LD_LIBRARY_PATH="$libraries" "$player" --only-traces "$@" --out "$reports/traces.jsonl"
+    expect env LD_LIBRARY_PATH="$libraries" "$player" --only-traces --expandable "$@" --out "$reports/traces.jsonl"
+}
+
 set --
 for trace in "$traces"/*.trace; do
     [ -f "$trace" ] && set -- "$@" --trace "$trace"
+    [ $# -lt $((2 * traces_a_run)) ] || {
+        replay "$@"
+        set --
+    }
 done
-if [ $# -eq 0 ]; then
-    echo "no trace in $traces"
-    exit 1
-fi
-expect env TARN_DRIVER=cuda "$build/bin/tarn_bench" --row recorded "$@" --out "$reports/traces.jsonl"
-expect env LD_LIBRARY_PATH="$libraries" "$player" --only-traces "$@" --out "$reports/traces.jsonl"
-expect env LD_LIBRARY_PATH="$libraries" "$player" --only-traces --expandable "$@" --out "$reports/traces.jsonl"
-expect python3 "$tools/compare.py" "$reports/traces.jsonl"
+[ $# -eq 0 ] || replay "$@"
+expect python3 "$tools/compare.py" "$reports/traces.jsonl" --traces "$traces"
 [ "$failures" -eq 0 ]
