@@ -318,7 +318,6 @@ static void make_supply(tarn_pool *pool, struct tn_heap *heap, const struct wish
 static tarn_status plan_growth(tarn_pool *pool, struct tn_heap *heap, const struct wish *wish,
                                struct place *place, struct tn_supply *supply)
 {
-    uint64_t segment_bytes = heap->segment_bytes;
     struct place roomy;
     tarn_status status;
 
@@ -336,7 +335,6 @@ static tarn_status plan_growth(tarn_pool *pool, struct tn_heap *heap, const stru
         return TARN_OK;
     if (is_bare(place->unmapped->segment) && place->unmapped->segment != roomy.unmapped->segment)
         drop_bare(pool, place->unmapped->segment);
-    (void)segment_bytes;
     *place = roomy;
     make_supply(pool, heap, wish, place, supply);
     return TARN_OK;
@@ -529,4 +527,5 @@ void tn_pool_unmap_all(tarn_pool *pool)
     }
     pool->segments.last = NULL;
     TN_ASSERT(pool->chunks.count == 0 && tn_pool_mapped_bytes(pool) == 0);
+    TN_ASSERT(pool->vacated.count == 0); /* P28 */
 }

@@ -9,8 +9,9 @@
 #include "pools/handover.h"
 #include "pools/pool.h"
 
-/* Maps memory so that the heap has a FREE block of at least bytes. frugal: maps no more than
- * needed, to the page.
+/* Maps memory so that the heap has a FREE block of at least bytes: memory that moves there, and new
+ * memory (pools/moves.h). frugal: makes no more than needed, to the page; a chunk that moves may
+ * have more.
  *   DEVICE_MEMORY, LIMIT, ADDRESS_SPACE, HOST_MEMORY, DEVICE_LOST, DRIVER: nothing is mapped */
 TARN_MUST_CHECK tarn_status tn_heap_grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
                                          bool frugal);
@@ -25,7 +26,7 @@ struct tn_growth {
     uint64_t run_free_count;
 };
 
-/* tn_heap_grow with undo. Mapping beyond need leaves left bytes of the limits. */
+/* tn_heap_grow with undo, for idle memory, where nothing moves. Mapping beyond need leaves left bytes of the limits. */
 TARN_MUST_CHECK tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap,
                                                   uint64_t bytes, bool frugal, uint64_t left,
                                                   struct tn_growth *growth);

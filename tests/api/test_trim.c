@@ -318,14 +318,6 @@ START_TEST(addresses_of_other_pools_free_memory_serve_who_needs_some)
 }
 END_TEST
 
-static void open_without_moves(void)
-{
-    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
-
-    options.move_limit_bytes = TARN_NO_MOVES;
-    test_world_open_with(&options);
-}
-
 int main(void)
 {
     Suite *suite = suite_create("trim");
@@ -344,7 +336,7 @@ int main(void)
     tcase_add_test(pools, a_device_that_cannot_be_waited_for_says_so);
     tcase_add_test(pools, what_the_driver_does_not_take_back_poisons);
     suite_add_tcase(suite, pools);
-    tcase_add_checked_fixture(still, open_without_moves, test_world_close);
+    tcase_add_checked_fixture(still, test_world_open_still, test_world_close);
     tcase_add_test(still, what_was_mapped_ahead_goes_before_what_was_used);
     suite_add_tcase(suite, still);
     tcase_add_checked_fixture(devices, test_world_open, test_world_close);

@@ -24,6 +24,7 @@ extern struct test_world world;
 /* A fixture. Closing asserts that pool and device can go and leave nothing behind. */
 void test_world_open(void);
 void test_world_open_with(const tarn_device_options *device_options);
+void test_world_open_still(void); /* free memory stays where it was mapped */
 void test_world_close(void);
 
 /* A fixture, too: with two outputs of 16 KiB each, of the default pool. */

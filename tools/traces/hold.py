@@ -6,9 +6,10 @@
     hold.py --adversaries [--record] --bench ... --driver ...
 
 The traces are the repository's, which peak at the same bytes on the simulator as on a GPU, or the worst cases that
-tarn_bench makes itself (--adversaries), some of which peak a little higher or lower on a GPU. For each trace a line says what Tarn reserves over what is requested, what it
-reserved when bench/results/traces.jsonl (adversaries.jsonl) was written, and the best of the rivals there. The exit
-status is 1 where Tarn reserves more than then, or a figure is missing. Fewer bytes are progress: record them.
+tarn_bench makes itself (--adversaries), some of which peak a little higher or lower on a GPU. For each trace a line
+says what Tarn reserves over what is requested, what it reserved when bench/results/traces.jsonl (adversaries.jsonl) was
+written, and the best of the rivals there. The exit status is 1 where Tarn reserves more than then, or a figure is
+missing. Fewer bytes are progress: record them.
 
 --record writes this run's figures of adversaries over those of the record; those that this run has not measured stay.
 With --driver cuda, on a GPU, the driver's pool is measured, too, and its figures alone are written: Tarn's are those of
