@@ -10,14 +10,6 @@ const struct test_refusal test_refusals[TEST_REFUSALS] = {
     {TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
 };
 
-void test_world_open_still(void)
-{
-    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
-
-    options.move_limit_bytes = TARN_NO_MOVES;
-    test_world_open_with(&options);
-}
-
 void test_world_open(void)
 {
     test_world_open_with(NULL);

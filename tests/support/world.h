@@ -24,8 +24,16 @@ extern struct test_world world;
 /* A fixture. Closing asserts that pool and device can go and leave nothing behind. */
 void test_world_open(void);
 void test_world_open_with(const tarn_device_options *device_options);
-void test_world_open_still(void); /* free memory stays where it was mapped */
 void test_world_close(void);
+
+/* A fixture where free memory stays where it was mapped. */
+static inline void test_world_open_still(void)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+
+    options.move_limit_bytes = TARN_NO_MOVES;
+    test_world_open_with(&options);
+}
 
 /* A fixture, too: with two outputs of 16 KiB each, of the default pool. */
 void test_outputs_open(void);
