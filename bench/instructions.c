@@ -193,8 +193,8 @@ static void count_replays(tarn_device *device, const char *name, size_t graph_co
     BENCH_OK(tarn_pool_create(device, NULL, &pool));
     for (size_t i = 0; i < graph_count; i++)
         graphs[i] = capture_touch(device, pool, stream);
-    for (size_t i = 0; i < graph_count; i++)
-        BENCH_OK(tarn_graph_replay(graphs[i], stream));
+    for (size_t i = 0; i < REPLAYS; i++)
+        BENCH_OK(tarn_graph_replay(graphs[i % graph_count], stream));
     bench_stream_drain(stream);
     cu.hold_work();
     count_from();
