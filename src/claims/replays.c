@@ -15,6 +15,8 @@
 #include "base/host.h"
 #include "driver/stream.h"
 
+enum { PATIENCE_MAX = 16 }; /* 65,536 turns */
+
 static struct tn_records replays_records = TN_RECORDS_INIT(struct tn_replays);
 
 struct tn_replays *tn_replays_make(void)
@@ -25,6 +27,7 @@ struct tn_replays *tn_replays_make(void)
         return NULL;
     tn_barrier_prepare();
     made->pool_count = 1;
+    made->patience = TN_REPLAYS_PATIENCE;
     return made;
 }
 
@@ -65,6 +68,53 @@ void tn_replays_await_alone(const struct tn_replays *replays)
         (void)nanosleep(&pause, NULL);
 }
 
+/* Gives a thread that holds the lock all of the record, part of which an owner inside has. In the
+ * owner's own call the owner is not inside, and stays the owner. */
+static void end_ownership(struct tn_replays *replays)
+{
+    uintptr_t user = atomic_load_explicit(&replays->user, memory_order_relaxed);
+
+    TN_ASSERT(tn_spin_is_taken(&replays->lock));
+    if ((user & TN_REPLAYS_OWNED) == 0 || user == (tn_thread_word() | TN_REPLAYS_OWNED))
+        return;
+    TN_ASSERT((user & ~TN_REPLAYS_OWNED) == replays->owner); /* one in the record's life */
+    atomic_store_explicit(&replays->user, user & ~TN_REPLAYS_OWNED, memory_order_relaxed);
+    replays->turns = 0;
+    if (replays->patience < PATIENCE_MAX)
+        replays->patience += 1;
+    tn_barrier_heavy(); /* its light side: tn_replays_enter */
+    for (unsigned looks = 0; atomic_load_explicit(&replays->owner_inside, memory_order_acquire);
+         looks++)
+        tn_spin_pause(looks);
+}
+
+void tn_replays_acquire(struct tn_replays *replays)
+{
+    tn_lock_acquire_spin(&replays->lock, TN_RANK_REPLAY);
+    end_ownership(replays);
+}
+
+void tn_replays_use(struct tn_replays *replays)
+{
+    const uintptr_t self = tn_thread_word();
+    uintptr_t user = atomic_load_explicit(&replays->user, memory_order_relaxed);
+
+    TN_ASSERT(tn_lock_held(TN_RANK_REPLAY));
+    TN_ASSERT((user & TN_REPLAYS_OWNED) == 0 || user == (self | TN_REPLAYS_OWNED));
+    if ((user & ~TN_REPLAYS_OWNED) != self) {
+        atomic_store_explicit(&replays->user, self, memory_order_relaxed);
+        replays->turns = 0;
+        return;
+    }
+    replays->turns += 1;
+    if (replays->turns >> replays->patience == 0 ||
+        !atomic_load_explicit(&tn_barrier_is_asymmetric, memory_order_relaxed) ||
+        (replays->owner != 0 && replays->owner != self))
+        return;
+    replays->owner = self;
+    atomic_store_explicit(&replays->user, self | TN_REPLAYS_OWNED, memory_order_relaxed);
+}
+
 bool tn_replays_are_over(const struct tn_replays *replays, const struct tn_gpu *gpu)
 {
     return !atomic_load(&replays->launching_alone) &&
@@ -77,8 +127,9 @@ bool tn_replays_are_over(const struct tn_replays *replays, const struct tn_gpu *
 static void lock_both(struct tn_replays *from, struct tn_replays *to)
 {
     for (;;) {
-        tn_lock_acquire_spin(&to->lock, TN_RANK_REPLAY);
+        tn_replays_acquire(to);
         tn_lock_acquire_second_spin(&from->lock, TN_RANK_REPLAY);
+        end_ownership(from);
         if (to->visitor == NULL && from->visitor == NULL)
             return;
         tn_lock_release_second_spin(&from->lock);

@@ -21,7 +21,25 @@
  *     unlocks the old one, begins again
  *
  * Instead of reading the pool again a thread may rely on next_id, which is 0 in a record that its
- * pools have left. */
+ * pools have left.
+ *
+ * Usually one thread replays all graphs of a record. After enough turns in a row it becomes the
+ * owner, who enters without the lock. Whoever else takes the lock ends the ownership first. This is
+ * the protocol of an arena's owner, and heap/arena_lock.h has the reasons for its rules: one owner
+ * in a record's life, twice as many turns after each end, no owner without the kernel's fence. What
+ * differs is that an owner inside launches, and waits on the host when the driver's queue is full.
+ *
+ *     owner                                  another thread
+ *     owner_inside = true                    takes the lock
+ *     light barrier                          user = the owner's word without TN_REPLAYS_OWNED
+ *     reads user                             heavy barrier, on all processors
+ *       still owned: reads next_id,          waits until owner_inside is false
+ *         launches, writes the stamp         has the record
+ *       not owned: takes the lock
+ *     owner_inside = false
+ *
+ * launching_alone cannot say that the owner is inside. A thread that comes late from a time when
+ * the pool had one graph still writes launching_alone, and would reset what the owner has set. */
 #ifndef TARN_CLAIMS_REPLAYS_H
 #define TARN_CLAIMS_REPLAYS_H
 
@@ -30,8 +48,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/barrier.h"
 #include "base/hot.h"
 #include "base/lock.h"
+#include "base/thread.h"
 #include "driver/gpu.h"
 #include "tarn/types.h"
 
@@ -49,6 +69,7 @@ struct tn_replays {
     bool lent;                   /* ordered only for restores, as far as they know */
     /* a restore has waited in vain and comes again: lent stays set until it has left */
     bool awaited;
+    atomic_bool owner_inside; /* the owner launches without the lock; only the owner writes this */
     /* the epoch of the last launch as the only graph, or of a merge; 0: none */
     atomic_uint_fast64_t alone_stamp;
     atomic_uint_fast64_t stream_id; /* of the last ordered replay; 0: none */
@@ -56,11 +77,17 @@ struct tn_replays {
     /* The stream id on which the next replay is in order without a further look; 0: look. Changes
      * of anything which such a look reads reset this to 0 (tn_replays_forget_next). */
     uint64_t next_id;
-    atomic_uint_fast64_t series; /* rises when a graph is left alone */
+    /* tn_thread_word of the thread that replayed last; with TN_REPLAYS_OWNED: the owner. */
+    atomic_uintptr_t user;
     tn_cu_event event;           /* NULL: none yet */
+    atomic_uint_fast64_t series; /* rises when a graph is left alone */
     uint64_t seen_series;        /* the series of the last replay */
-    uint64_t pool_count;         /* P17; guarded by the DEVICE lock */
-    atomic_bool shared;          /* by several pools, now or before; never reset */
+    /* The tn_thread_word of the only thread that may become the owner; 0: any. Kept for good. */
+    uintptr_t owner;
+    uint32_t turns;      /* replays of the user in a row, while the record has no owner */
+    uint8_t patience;    /* 2^patience turns in a row make the user the owner */
+    uint64_t pool_count; /* P17; guarded by the DEVICE lock */
+    atomic_bool shared;  /* by several pools, now or before; never reset */
     /* A restore which takes its turn, and during which nobody launches; NULL: none. */
     const void *visitor;
     uint64_t visited_id; /* the stream_id which the visitor found */
@@ -84,13 +111,22 @@ void tn_replays_leave(struct tn_gpu *gpu, struct tn_replays *first);
 void tn_replays_begin_merge(struct tn_replays *from, struct tn_replays *to);
 void tn_replays_end_merge(struct tn_replays *from, struct tn_replays *to, uint64_t epoch);
 
+/* In tn_replays.user: the named thread is the owner. */
+#define TN_REPLAYS_OWNED ((uintptr_t)1)
+
+/* 256 replays in a row: more than a thread makes that only warms up for others. */
+enum { TN_REPLAYS_PATIENCE = 8 };
+
+/* Takes a record's lock, whether its pools still have the record or not. */
+void tn_replays_acquire(struct tn_replays *replays);
+
 /* Locks the record of a pool at this place, and returns it. */
 static inline struct tn_replays *tn_replays_lock(struct tn_replays *_Atomic *place)
 {
     for (;;) {
         struct tn_replays *replays = atomic_load(place);
 
-        tn_lock_acquire_spin(&replays->lock, TN_RANK_REPLAY);
+        tn_replays_acquire(replays);
         if (TN_LIKELY(replays == atomic_load(place)))
             return replays;
         tn_lock_release_spin(&replays->lock, TN_RANK_REPLAY);
@@ -101,6 +137,33 @@ static inline void tn_replays_unlock(struct tn_replays *replays)
 {
     tn_lock_release_spin(&replays->lock, TN_RANK_REPLAY);
 }
+
+/* Enters as the owner, who may then do what the lock allows. False: the thread is not the owner.
+ * No instruction of tn_replays_enter and tn_replays_leave_inside locks memory: behind a launch it
+ * would wait until the caches have all that the driver has written. */
+static TN_ALWAYS_INLINE bool tn_replays_enter(struct tn_replays *replays)
+{
+    const uintptr_t owner = tn_thread_word() | TN_REPLAYS_OWNED;
+
+    if (TN_UNLIKELY(atomic_load_explicit(&replays->user, memory_order_relaxed) != owner))
+        return false;
+    atomic_store_explicit(&replays->owner_inside, true, memory_order_relaxed);
+    tn_barrier_light(); /* its heavy side: tn_replays_acquire */
+    if (TN_LIKELY(atomic_load_explicit(&replays->user, memory_order_acquire) == owner))
+        return true;
+    atomic_store_explicit(&replays->owner_inside, false, memory_order_release);
+    return false;
+}
+
+/* Gives back what tn_replays_enter took. */
+static TN_ALWAYS_INLINE void tn_replays_leave_inside(struct tn_replays *replays)
+{
+    TN_ASSERT(atomic_load_explicit(&replays->owner_inside, memory_order_relaxed));
+    atomic_store_explicit(&replays->owner_inside, false, memory_order_release);
+}
+
+/* The calling thread, which has the lock, replays a graph. It may become the owner. */
+void tn_replays_use(struct tn_replays *replays);
 
 /* Makes the next replay look at everything. The record is locked. */
 static inline void tn_replays_forget_next(struct tn_replays *replays)

@@ -43,7 +43,8 @@
  *
  * The replay lock is held from the look at the last replay to the note of this one, the launch
  * included: launches come in the noted order. A launch waits on the host when the driver's queue is
- * full. The lock is therefore apart from the pool's lock.
+ * full. The lock is therefore apart from the pool's lock. A thread that replays again and again
+ * becomes the record's owner, and launches on the noted stream without the lock: claims/replays.h.
  *
  * Trade-offs: a pool that changes streams once pays for an event at each replay from then on. Two
  * graphs are ordered even where they share no memory. */
@@ -433,28 +434,37 @@ static TN_APART tarn_status retry_launch(const tarn_graph *graph, tn_cu_stream s
     return status;
 }
 
-/* A replay whose record is locked. As in `struct alone`, the driver's call may end the thread. */
+/* A replay whose record is locked, or whose thread is inside as the record's owner. As in `struct
+ * alone`, the driver's call may end the thread. */
 struct turn {
     struct tn_replays *replays;
-    const struct tn_gpu *gpu;
+    struct tn_gpu *gpu;
+    bool owned; /* inside, without the lock; known where this is compiled */
     bool launched;
 };
+
+static TN_ALWAYS_INLINE void leave_record(struct tn_replays *replays, bool owned)
+{
+    if (owned)
+        tn_replays_leave_inside(replays);
+    else
+        tn_replays_unlock(replays);
+}
 
 static TN_ALWAYS_INLINE void leave_turn(const struct turn *turn)
 {
     if (TN_LIKELY(turn->launched)) /* the rest that note_replay notes has not changed */
         atomic_store_explicit(&turn->replays->stamp, tn_gpu_epoch(turn->gpu), memory_order_release);
-    tn_replays_unlock(turn->replays);
+    leave_record(turn->replays, turn->owned);
 }
 
-static TN_ALWAYS_INLINE tn_cu_result call_and_note(struct tn_replays *replays,
-                                                   const struct tn_gpu *gpu, tn_cu_graphexec exec,
+static TN_ALWAYS_INLINE tn_cu_result call_and_note(struct turn turn, tn_cu_graphexec exec,
                                                    tn_cu_stream stream)
 {
-    struct turn turn __attribute__((cleanup(leave_turn))) = {replays, gpu, true};
-    tn_cu_result result = tn_driver_exec_try_launch(gpu, exec, stream);
+    struct turn left __attribute__((cleanup(leave_turn))) = turn;
+    tn_cu_result result = tn_driver_exec_try_launch(turn.gpu, exec, stream);
 
-    turn.launched = result == TN_CUDA_SUCCESS;
+    left.launched = result == TN_CUDA_SUCCESS;
     return result;
 }
 
@@ -470,24 +480,41 @@ __attribute__((unused)) static bool knows_next(const tarn_pool *pool,
            tn_gpu_is_proven(&pool->device->gpu, atomic_load(&replays->alone_stamp));
 }
 
+/* Launches on the stream that the record knows, and leaves the record. */
+static TN_ALWAYS_INLINE tarn_status launch_next(const tarn_graph *graph, tn_cu_stream stream,
+                                                uint64_t stream_id, struct turn turn)
+{
+    if (TN_UNLIKELY(turn.replays->next_id != stream_id)) {
+        leave_record(turn.replays, turn.owned);
+        return retry_launch(graph, stream);
+    }
+    TN_ASSERT(knows_next(graph->pool, turn.replays));
+    return tn_driver_exec_conclude(turn.gpu, call_and_note(turn, graph->exec, stream));
+}
+
+static TN_APART tarn_status launch_locked(const tarn_graph *graph, tn_cu_stream stream,
+                                          uint64_t stream_id)
+{
+    const struct turn turn = {graph->replays, graph->gpu, false, true};
+
+    tn_replays_acquire(turn.replays);
+    tn_replays_use(turn.replays);
+    return launch_next(graph, stream, stream_id, turn);
+}
+
 /* Launches the next replay of several graphs on one stream. The record is the pool's at the time
  * when the graph was made: a record that its pool has left knows no next stream. */
 static TN_APART TN_HOT tarn_status launch_known_stream(const tarn_graph *graph, tn_cu_stream stream)
 {
-    struct tn_gpu *gpu = graph->gpu;
-    struct tn_replays *replays = graph->replays;
+    const struct turn turn = {graph->replays, graph->gpu, true, true};
     uint64_t stream_id;
-    tn_cu_result result = tn_stream_try_id(gpu, stream, &stream_id);
+    tn_cu_result result = tn_stream_try_id(turn.gpu, stream, &stream_id);
 
     if (TN_UNLIKELY(result != TN_CUDA_SUCCESS))
-        return not_launched(gpu, stream, result, tn_stream_refuse_id);
-    tn_lock_acquire_spin(&replays->lock, TN_RANK_REPLAY);
-    if (TN_UNLIKELY(replays->next_id != stream_id)) {
-        tn_replays_unlock(replays);
-        return retry_launch(graph, stream);
-    }
-    TN_ASSERT(knows_next(graph->pool, replays));
-    return tn_driver_exec_conclude(gpu, call_and_note(replays, gpu, graph->exec, stream));
+        return not_launched(turn.gpu, stream, result, tn_stream_refuse_id);
+    if (TN_UNLIKELY(!tn_replays_enter(turn.replays)))
+        return launch_locked(graph, stream, stream_id);
+    return launch_next(graph, stream, stream_id, turn);
 }
 
 /* For a GPU that is not calm. It is usable all the same where functions of the program's are being
