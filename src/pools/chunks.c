@@ -161,6 +161,18 @@ static tarn_status share_memory(tarn_pool *pool, struct tn_chunk *chunk,
     return TARN_OK;
 }
 
+/* Enters the chunk in the books of its pool and heap, by an id that is free. */
+static void enter(tarn_pool *pool, struct tn_chunk *chunk, uint32_t id)
+{
+    TN_ASSERT(id < pool->chunks.capacity && pool->chunks.by_id[id] == NULL);
+    chunk->id = id;
+    pool->chunks.by_id[id] = chunk;
+    pool->chunks.count += 1;
+    if (id == pool->chunks.ids)
+        pool->chunks.ids += 1;
+    atomic_load(&chunk->heap)->mapped_bytes += chunk->bytes;
+}
+
 /* Maps memory for one chunk and enters it in the pool's table. from: the chunk whose memory moves
  * here; NULL: none. */
 static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_segment *segment,
@@ -179,12 +191,7 @@ static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_se
         return status;
     }
     count_event(pool, TN_CHUNK_MAPS);
-    chunk->id = id;
-    pool->chunks.by_id[id] = chunk;
-    pool->chunks.count += 1;
-    if (id == pool->chunks.ids)
-        pool->chunks.ids += 1;
-    heap->mapped_bytes += bytes;
+    enter(pool, chunk, id);
     TN_ASSERT(tn_segment_chunk_at(segment, offset) == chunk);
     return TARN_OK;
 }
@@ -215,7 +222,7 @@ static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapp
 
 static void vacate_chunk(tarn_pool *pool, struct tn_chunk *chunk)
 {
-    const struct tn_arena *arena = chunk->heap->arena;
+    struct tn_arena *arena = chunk->heap->arena;
 
     leave(pool, chunk);
     tn_chunk_pass(chunk, NULL);
@@ -291,7 +298,7 @@ static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_s
         }
     }
     if (status == TARN_OK) {
-        count_mapped(pool, heap->kind, supply->made.bytes, count - supply->moves.count);
+        count_mapped(pool, heap->kind, end - offset, count);
         return TARN_OK;
     }
     while (at > offset) {
@@ -326,8 +333,12 @@ void tn_chunks_remove(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped 
     remove_chunk(pool, chunk, to);
 }
 
-void tn_chunks_count_moved(tarn_pool *pool, const struct tn_chunk *chunk)
+void tn_chunks_reoccupy(tarn_pool *pool, struct tn_chunk *chunk)
 {
+    struct tn_arena *arena = tn_vacated_leave_last(pool, chunk);
+
+    tn_chunk_pass(chunk, &arena->heaps[chunk->kind]);
+    enter(pool, chunk, find_id(pool));
     count_mapped(pool, (enum tn_heap_kind)chunk->kind, chunk->bytes, 1);
 }
 

@@ -13,7 +13,7 @@
 enum tn_unmapped {
     TN_UNMAPPED_TO_CACHE, /* memory that may be cached; the rest goes to the driver */
     TN_UNMAPPED_TO_DRIVER,
-    TN_UNMAPPED_LATER, /* it has moved to another chunk, and the old place is vacated */
+    TN_UNMAPPED_LATER, /* it moves to another chunk, and the old place is vacated */
 };
 
 /* Where the memory of an undone growth goes. */
@@ -36,18 +36,17 @@ static inline uint64_t tn_supply_bytes(const struct tn_supply *supply)
 /* Prepares a mapping, except the driver's part. LIMIT, HOST_MEMORY. */
 TARN_MUST_CHECK tarn_status tn_chunks_prepare(tarn_pool *pool, const struct tn_supply *supply);
 
-/* Maps the supply at the offset of a segment for the heap, all or nothing; prepared. Chunks whose
- * memory moves are as before: the caller removes them (TN_UNMAPPED_LATER).
+/* Maps the supply at the offset of a segment for the heap, all or nothing; prepared. The places of
+ * memory that moves are vacated.
  *   DEVICE_MEMORY, LIMIT, HOST_MEMORY, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_chunks_add(tarn_pool *pool, struct tn_heap *heap,
                                           struct tn_segment *segment, uint64_t offset,
                                           const struct tn_supply *supply);
 
-/* Counts the chunk, which another chunk's memory has moved to. The other is removed before, or peaks
- * would have the memory twice. */
-void tn_chunks_count_moved(tarn_pool *pool, const struct tn_chunk *chunk);
+/* Undoes the removal of the chunk vacated last, whose memory does not move. */
+void tn_chunks_reoccupy(tarn_pool *pool, struct tn_chunk *chunk);
 
-/* Removes a chunk that nobody holds or uses. Its memory goes away, or has moved already. */
+/* Removes a chunk that nobody holds or uses. Its memory goes away, or moves. */
 void tn_chunks_remove(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped to);
 
 /* Gives a peer access to all present and future mappings; all or nothing. No effect for a peer with

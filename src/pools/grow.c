@@ -6,8 +6,9 @@
  * heap grows, else to a new segment. It uses free bytes at the place's lower edge, so that a
  * segment grows like one piece.
  *
- * Everything which may fail comes first (records, chunks, the driver). On failure it is undone, and
- * each chunk returns to its origin. Blocks and counters are changed afterwards.
+ * Everything which may fail comes first (records, chunks, the driver), but for memory that moves:
+ * its old place is vacated before others go on. On failure all is undone, and each chunk returns to
+ * its origin. Other blocks and counters are changed afterwards.
  *
  * Trade-offs: places are found by walking segments, which are few, since they double. */
 #include "pools/grow.h"
@@ -240,25 +241,40 @@ static struct tn_block *block_around(const struct tn_chunk *chunk)
     return block;
 }
 
-/* Vacates the places whose memory has moved to the run. Takes up to two records for each. */
-static void vacate(tarn_pool *pool, const struct tn_moves *moves, struct tn_run to)
+/* Vacates the places whose memory is about to move. Takes up to two records for each, and as many
+ * when it is undone. unmapped: where the memory moves to; the block may grow downwards. */
+static void vacate(tarn_pool *pool, const struct tn_moves *moves, struct tn_block **unmapped)
 {
-    uint64_t at = to.begin;
+    const struct tn_segment *segment = (*unmapped)->segment;
+    uint64_t to = (*unmapped)->offset;
 
-    TN_ASSERT(tn_pool_is_locked(pool) && to.begin + moves->bytes <= to.end);
+    TN_ASSERT(tn_pool_is_locked(pool));
     for (size_t i = 0; i < moves->count; i++) {
-        struct tn_chunk *from = moves->chunks[i];
-        const struct tn_chunk *chunk = tn_segment_chunk_at(to.segment, at);
+        struct tn_chunk *chunk = moves->chunks[i];
+        struct tn_block *hole = punch(pool, block_around(chunk), chunk, TN_UNMAPPED_LATER);
 
-        TN_ASSERT(chunk->memory == from->memory && chunk->offset == at);
-        at = tn_chunk_end(chunk);
-        (void)punch(pool, block_around(from), from, TN_UNMAPPED_LATER);
-        tn_chunks_count_moved(pool, chunk);
+        if (hole->segment == segment && hole->offset <= to && tn_block_end(hole) > to)
+            *unmapped = hole;
+    }
+}
+
+/* Undoes vacate: the memory stays where it was. */
+static void reoccupy(tarn_pool *pool, const struct tn_moves *moves)
+{
+    TN_ASSERT(tn_pool_is_locked(pool));
+    for (size_t i = moves->count; i-- > 0;) {
+        struct tn_chunk *chunk = moves->chunks[i];
+        struct tn_block *block = atomic_load(&chunk->segment)->first_block;
+
+        tn_chunks_reoccupy(pool, chunk);
+        while (tn_block_end(block) <= chunk->offset)
+            block = block->next;
+        enter_mapped(pool, chunk->heap, block, chunk->offset, chunk->bytes);
     }
 }
 
 enum {
-    RECORDS_FOR_GROWTH = 4, /* a segment, a split; two for the caller */
+    RECORDS_FOR_GROWTH = 5, /* a segment, two splits; two for the caller */
     RECORDS_FOR_MOVE = 2,
 };
 
@@ -340,24 +356,27 @@ static tarn_status plan_growth(tarn_pool *pool, struct tn_heap *heap, const stru
     return TARN_OK;
 }
 
-/* Maps the supply at the place, and vacates the places of moved memory. */
+/* Maps the supply at the place. Other arenas go on meanwhile, so nobody may find moving memory. */
 static tarn_status map_supply(tarn_pool *pool, struct tn_heap *heap, const struct place *place,
                               const struct tn_supply *supply, struct tn_run *run)
 {
-    struct tn_segment *segment = place->unmapped->segment;
-    uint64_t offset = place->unmapped->offset;
+    struct tn_block *unmapped = place->unmapped;
+    struct tn_segment *segment = unmapped->segment;
+    uint64_t offset = unmapped->offset;
     tarn_status status = tn_chunks_prepare(pool, supply);
 
     if (status != TARN_OK)
         return status;
+    vacate(pool, &supply->moves, &unmapped);
     tn_pool_resume_others(pool, heap->arena); /* the driver's part takes longest */
     status = tn_chunks_add(pool, heap, segment, offset, supply);
     tn_pool_stop_others(pool, heap->arena);
-    if (status != TARN_OK)
+    if (status != TARN_OK) {
+        reoccupy(pool, &supply->moves);
         return status;
+    }
     *run = (struct tn_run){segment, offset, offset + tn_supply_bytes(supply)};
-    enter_mapped(pool, heap, place->unmapped, offset, tn_supply_bytes(supply));
-    vacate(pool, &supply->moves, *run);
+    enter_mapped(pool, heap, unmapped, offset, tn_supply_bytes(supply));
     return TARN_OK;
 }
 

@@ -22,7 +22,7 @@ static bool is_proven(const tarn_pool *pool, const struct tn_chunk *place)
             tn_progress_proves(&place->vacated_by->progress, place->freed_stamp));
 }
 
-void tn_vacated_enter(tarn_pool *pool, struct tn_chunk *chunk, const struct tn_arena *arena)
+void tn_vacated_enter(tarn_pool *pool, struct tn_chunk *chunk, struct tn_arena *arena)
 {
     struct tn_vacated *vacated = &pool->vacated;
 
@@ -37,6 +37,24 @@ void tn_vacated_enter(tarn_pool *pool, struct tn_chunk *chunk, const struct tn_a
         vacated->first = chunk;
     vacated->last = chunk;
     vacated->count += 1;
+}
+
+struct tn_arena *tn_vacated_leave_last(tarn_pool *pool, struct tn_chunk *chunk)
+{
+    struct tn_vacated *vacated = &pool->vacated;
+    struct tn_chunk **link = &vacated->first;
+    struct tn_chunk *before = NULL;
+
+    TN_ASSERT(vacated->last == chunk && vacated->count > 0);
+    while (*link != chunk) {
+        before = *link;
+        link = &before->next;
+    }
+    *link = NULL;
+    vacated->last = before;
+    vacated->count -= 1;
+    tn_chunk_reoccupy(chunk);
+    return chunk->vacated_by != NULL ? chunk->vacated_by : &pool->idle;
 }
 
 /* Closes the place at the link, behind the place before. */

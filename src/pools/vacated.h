@@ -5,7 +5,8 @@
  * the old place, while later work uses it at the new one. The old place is unmapped once the work
  * of before is proven over. Nobody waits for that.
  *
- *   P28  a vacated place lies in an UNMAPPED block, and its memory has a chunk of the pool
+ *   P28  a vacated place lies in an UNMAPPED block, and its memory has a chunk of the pool, but for
+ *        places whose memory is just being mapped
  *   P29  the stamp of a vacated place is not above that of the memory's chunk, unless the latter
  *        was proven idle, and forgotten
  *
@@ -25,8 +26,12 @@ enum {
     TN_VACATED_MAX = 1024,   /* more places than these are not vacated */
 };
 
-/* The chunk's memory has moved to another chunk. The chunk has no block, no heap and no id. */
-void tn_vacated_enter(tarn_pool *pool, struct tn_chunk *chunk, const struct tn_arena *arena);
+/* The chunk's memory moves to another chunk. The chunk has no block, no heap and no id. arena: whose
+ * it was. */
+void tn_vacated_enter(tarn_pool *pool, struct tn_chunk *chunk, struct tn_arena *arena);
+
+/* Undoes the last tn_vacated_enter, which was for this chunk; returns its arena. */
+struct tn_arena *tn_vacated_leave_last(tarn_pool *pool, struct tn_chunk *chunk);
 
 /* Closes places which are old enough and proven. */
 void tn_vacated_poll(tarn_pool *pool);

@@ -109,6 +109,18 @@ void tn_chunk_vacate(struct tn_chunk *chunk)
     segment->vacated_count += 1;
 }
 
+void tn_chunk_reoccupy(struct tn_chunk *chunk)
+{
+    struct tn_segment *segment = chunk->segment;
+
+    TN_ASSERT(chunk->memory != NULL && chunk->heap == NULL && segment->vacated_count > 0);
+    TN_ASSERT(tn_segment_chunk_at(segment, chunk->offset) == NULL);
+    tn_address_table_set_pages(tn_chunk_address(chunk), chunk->bytes, chunk);
+    segment->mapped_bytes += chunk->bytes; /* V5 */
+    segment->chunk_count += 1;
+    segment->vacated_count -= 1;
+}
+
 void tn_chunk_close(struct tn_chunk *chunk)
 {
     struct tn_segment *segment = chunk->segment;

@@ -55,8 +55,8 @@ struct tn_chunk {
      * does not prove idle: P26 in claims/hold.h. */
     uint64_t outside_stamp;
     /* Of a vacated place: pools/vacated.h */
-    const struct tn_arena *vacated_by; /* NULL: the arena has ended */
-    uint64_t vacated_at;               /* growths of the pool before */
+    struct tn_arena *vacated_by; /* NULL: idle memory, or the arena has ended */
+    uint64_t vacated_at;         /* growths of the pool before */
 };
 
 #define TN_CHUNK_MAGIC 0x5443686eULL
@@ -82,6 +82,9 @@ struct tn_memory *tn_chunk_unmap(struct tn_chunk *chunk);
 /* Vacates the chunk's place: its memory is mapped by another chunk, too. The chunk has no block and
  * no heap, as for tn_chunk_destroy. */
 void tn_chunk_vacate(struct tn_chunk *chunk);
+
+/* Undoes tn_chunk_vacate: the address leads to the chunk again. */
+void tn_chunk_reoccupy(struct tn_chunk *chunk);
 
 /* Unmaps the memory at a vacated place, where it must be idle, and ends the record. */
 void tn_chunk_close(struct tn_chunk *chunk);
