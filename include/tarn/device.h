@@ -121,7 +121,9 @@ typedef struct tarn_device_options {
 
     /* Where memory is lacking, memory that is free and held by no graph moves to other addresses,
      * before more is taken of the device. How many bytes may move at a time; 0: no limit;
-     * TARN_NO_MOVES: none, memory stays where it was first mapped. */
+     * TARN_NO_MOVES: none, memory stays where it was first mapped. Memory of another stream moves
+     * when it is found idle, so the addresses of a pool with several streams depend on the GPU's
+     * pace. */
     size_t move_limit_bytes;
 } tarn_device_options;
 

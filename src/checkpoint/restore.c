@@ -413,6 +413,7 @@ static void commit(struct attempt *attempt)
     if (plan->revived_count > 0)
         plan->pool->copies.revived_stamp = tn_gpu_epoch(&plan->pool->device->gpu);
     tn_settle_commit(&plan->settlement);
+    plan->pool->copies.settled_stamp = tn_gpu_epoch(&plan->pool->device->gpu);
     tn_idle_sort(plan->pool);
     tn_pool_sort_free(plan->pool);
 }

@@ -89,6 +89,9 @@ struct tn_arena {
     struct tn_block_store *parent_store;
     /* The chunks of its capture, set when the pool is unlocked; NULL outside captures. */
     const struct tn_chunk_set *captured;
+    /* The bytes which a heap may free before an allocation goes to the pool, which then asks the
+     * stream how far it has come; set when the pool is unlocked. */
+    uint64_t unasked_bytes_left;
     /* Other threads read the following fields when they free. No allocation writes these cache
      * lines, nor the lines next to them. */
     _Alignas(128) _Atomic(struct tn_inbox *) inbox; /* NULL: none yet; stays with the record */
@@ -101,6 +104,7 @@ struct tn_arena {
     uint64_t saved_count;        /* blocks of its order in checkpoints */
     struct tn_fence *fence;      /* retired: the fence which ends the stream's work; else NULL */
     struct tn_progress progress; /* of its stream's work; nothing in a capture. The pool's lock. */
+    uint64_t unasked_bytes;      /* freed since its stream was last asked; the pool's lock */
     /* In a capture: the nodes which its next work comes after; see pools/pending.h. */
     struct tn_ancestry ancestry;
     /* In a capture: the births of its blocks; belongs to the hold. NULL: none yet. */

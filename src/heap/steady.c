@@ -128,10 +128,13 @@ static inline struct tn_block *coalesce_and_cut(struct tn_arena *arena, struct t
 struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, uint64_t requested,
                                 uint64_t alignment, uint64_t bytes)
 {
-    struct tn_block *block = tn_loose_pick(heap, bytes, alignment);
+    struct tn_block *block;
 
     TN_ASSERT(tn_arena_is_locked(arena));
     TN_ASSERT(heap->arena == arena);
+    if (TN_UNLIKELY(heap->counters.freed.bytes > arena->unasked_bytes_left))
+        return NULL;
+    block = tn_loose_pick(heap, bytes, alignment);
     if (block == NULL && bytes > (uint64_t)LARGEST_UNITS << TN_BLOCK_BITS)
         tn_loose_coalesce_all(arena, heap);
     else
@@ -453,6 +456,7 @@ void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms
         TN_ASSERT(arena->heaps[kind].loose == NULL &&
                   arena->heaps[kind].loose_count == 0); /* P19 */
     arena->captured = terms->captured;
+    arena->unasked_bytes_left = terms->unasked_bytes_left;
     arena->coalesces = terms->coalesces;
     arena->allocates = terms->allocates ? TN_STEADY : TN_NOT_STEADY;
     arena->frees = terms->frees ? TN_STEADY : TN_NOT_STEADY;

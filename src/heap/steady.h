@@ -325,6 +325,7 @@ struct tn_steady_terms {
     bool coalesces; /* frees coalesce at once: nothing is loose */
     /* Allocates from these chunks alone; NULL: from all its chunks. */
     const struct tn_chunk_set *captured;
+    uint64_t unasked_bytes_left; /* see struct tn_arena */
 };
 
 /* Ends the steady state, after the pool's lock was taken; begins it, before the lock is

@@ -22,6 +22,7 @@
 #include "pools/handover.h"
 #include "pools/ladder.h"
 #include "pools/pending.h"
+#include "pools/proofs.h"
 #include "pools/reserve.h"
 
 struct attempt {
@@ -77,14 +78,12 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
 static tarn_status grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, bool frugal,
                         tn_cu_stream stream)
 {
-    struct tn_gpu *gpu = &pool->device->gpu;
-    struct tn_progress *progress = &heap->arena->progress;
     tarn_status status;
 
-    tn_progress_poll(gpu, progress);
+    tn_proofs_poll(pool);
     status = tn_heap_grow(pool, heap, bytes, frugal);
     if (status == TARN_OK && !tn_arena_is_captured(heap->arena) && pool->vacated.count > 0)
-        tn_progress_ask(gpu, progress, stream);
+        tn_proofs_ask(pool, heap->arena, stream);
     return status;
 }
 
@@ -117,6 +116,8 @@ static tarn_status try_allocate(tarn_pool *pool, const void *context, bool fruga
         atomic_store(&arena->stream, (uintptr_t)attempt->stream);
     if (!tn_steady_provide(arena) || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
+    if (tn_proofs_bytes_left(pool, arena) == 0)
+        tn_proofs_ask(pool, arena, attempt->stream);
     heap = &arena->heaps[tn_kind_of(bytes)];
     block = tn_heap_find(pool, heap, room);
     if (block == NULL && tn_pool_has_pending(pool)) {

@@ -146,18 +146,19 @@ static tarn_status give_it_memory(tarn_pool *pool, struct tn_chunk *chunk)
     return status;
 }
 
-/* Maps the memory of another chunk here, too. Whatever is to be proven there is to be proven
- * here. */
+/* Maps the memory of another chunk, which has been vacated, here. Whatever is to be proven there is
+ * to be proven here, unless the memory is of another arena: then it is proven. */
 static tarn_status share_memory(tarn_pool *pool, struct tn_chunk *chunk,
                                 const struct tn_chunk *from)
 {
+    bool own = from->vacated_by == atomic_load(&chunk->arena);
     tarn_status status = tn_chunk_map(chunk, from->memory, pool->peer_mask);
 
     if (status != TARN_OK)
         return status;
-    chunk->freed_stamp = from->freed_stamp; /* P29 */
-    chunk->outside_stamp = from->outside_stamp;
-    chunk->was_used = from->was_used;
+    chunk->freed_stamp = own ? from->freed_stamp : 0; /* P29 */
+    chunk->outside_stamp = own ? from->outside_stamp : 0;
+    chunk->was_used = from->was_used || (!own && from->freed_stamp != 0);
     return TARN_OK;
 }
 

@@ -29,6 +29,7 @@ static void collect_heap(struct collected *collected, struct tn_heap *heap)
     add_tally(&sum->allocated, &heap->counters.allocated);
     add_tally(&sum->freed, &heap->counters.freed);
     add_tally(&sum->peak, &heap->counters.peak);
+    heap->arena->unasked_bytes += heap->counters.freed.bytes;
     heap->counters = (struct tn_heap_counters){.allocated = {0}};
 }
 

@@ -201,6 +201,7 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, boo
         return;
     }
     freed_stamp = tn_block_freed_stamp(pool, block);
+    block->heap->arena->unasked_bytes += tn_block_bytes(block);
     tn_block_count_freed(block, freed_stamp, graphs_alone ? 0 : freed_stamp);
     (void)tn_heap_put(&pool->store, block);
 }

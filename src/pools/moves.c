@@ -11,7 +11,7 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "pools/ahead.h"
-#include "pools/device.h"
+#include "pools/proofs.h"
 #include "pools/vacated.h"
 
 enum { CANDIDATES_MAX = 512, SIZES = TN_CACHE_SIZES };
@@ -34,10 +34,11 @@ static unsigned size_of(uint64_t bytes)
 static bool may_move(const tarn_pool *pool, const struct tn_heap *heap,
                      const struct tn_chunk *chunk)
 {
+    const struct tn_arena *arena = chunk->heap->arena;
+
     TN_ASSERT(chunk->used_bytes == 0); /* P6: it is inside a FREE block */
     return chunk->hold_count == 0 && chunk->bytes <= tn_chunk_bytes_max(heap->kind) &&
-           (chunk->heap->arena == heap->arena ||
-            tn_gpu_is_proven(&pool->device->gpu, chunk->freed_stamp));
+           (arena == heap->arena || tn_pool_has_proven(pool, arena, chunk->freed_stamp));
 }
 
 static void add(struct candidates *candidates, struct tn_chunk *chunk)
@@ -82,6 +83,13 @@ static void add_heap(const tarn_pool *pool, struct candidates *candidates,
     }
 }
 
+static void add_arena(const tarn_pool *pool, struct candidates *candidates,
+                      const struct tn_arena *arena)
+{
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
+        add_heap(pool, candidates, &arena->heaps[kind]);
+}
+
 static struct tn_chunk *take(struct candidates *candidates, unsigned size)
 {
     uint16_t id = candidates->first[size];
@@ -120,9 +128,12 @@ void tn_moves_choose(tarn_pool *pool, const struct tn_want *want, struct tn_move
     candidates.count = 0;
     for (unsigned size = 0; size < SIZES; size++)
         candidates.first[size] = CANDIDATES_MAX;
-    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-        add_heap(pool, &candidates, &arena->heaps[kind]);
-        add_heap(pool, &candidates, &pool->idle.heaps[kind]);
+    add_arena(pool, &candidates, arena);
+    add_arena(pool, &candidates, &pool->idle);
+    for (const struct tn_arena *other = pool->arenas.first;
+         other != NULL && !tn_arena_is_captured(arena); other = other->next) {
+        if (other != arena && !tn_arena_is_captured(other))
+            add_arena(pool, &candidates, other);
     }
     while (moves->bytes < want->bytes && moves->count < TN_MOVES_MAX) {
         struct tn_chunk *chunk = next_to_go(&candidates, want->bytes - moves->bytes);

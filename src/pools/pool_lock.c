@@ -10,6 +10,7 @@
 #include "heap/check.h"
 #include "heap/steady.h"
 #include "pools/check.h"
+#include "pools/proofs.h"
 #include "pools/pool.h"
 
 static TN_APART void await_owners(const tarn_pool *pool, const struct tn_arena *but)
@@ -61,6 +62,7 @@ static struct tn_steady_terms terms_of(const tarn_pool *pool, const struct tn_ar
     struct tn_steady_terms terms = {
         .coalesces = pool->claims.checkpoint_count > 0,
         .captured = hold != NULL ? &hold->chunks : NULL,
+        .unasked_bytes_left = tn_proofs_bytes_left(pool, arena),
     };
 
     TN_ASSERT(arena != &pool->idle);

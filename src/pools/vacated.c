@@ -6,7 +6,7 @@
 
 #include "base/checked.h"
 #include "base/contract.h"
-#include "pools/device.h"
+#include "pools/proofs.h"
 
 static bool is_over(const struct tn_chunk *place, const struct tn_segment *segment, uint64_t offset,
                     uint64_t bytes)
@@ -17,9 +17,7 @@ static bool is_over(const struct tn_chunk *place, const struct tn_segment *segme
 
 static bool is_proven(const tarn_pool *pool, const struct tn_chunk *place)
 {
-    return tn_gpu_is_proven(&pool->device->gpu, place->freed_stamp) ||
-           (place->vacated_by != NULL &&
-            tn_progress_proves(&place->vacated_by->progress, place->freed_stamp));
+    return tn_pool_has_proven(pool, place->vacated_by, place->freed_stamp);
 }
 
 void tn_vacated_enter(tarn_pool *pool, struct tn_chunk *chunk, struct tn_arena *arena)

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/* proofs.h -- proofs by events that freed memory of a stream is idle.
+ *
+ * A wait for the device proves all memory idle, but hardly ever happens. In a pool with several
+ * arenas an allocation therefore asks its stream for an event now and then (driver/progress.h),
+ * namely after frees of 1/16 of the arena's memory, and 32 MiB at least. Once the event is done,
+ * what the arena freed before may leave it.
+ *
+ * What a restore frees is an exception: the pool has only ordered the restore's stream behind the
+ * uses of that memory. The caller orders the memory's own stream later.
+ *
+ * Trade-offs: what a stream frees after its last allocation stays unproven until a wait, since only
+ * a call with its handle may ask. The handle of a default stream would be valid at any time.
+ *
+ * Locking: the pool's lock. */
+#ifndef TARN_POOLS_PROOFS_H
+#define TARN_POOLS_PROOFS_H
+
+#include "pools/device.h"
+#include "pools/pool.h"
+
+/* Whether memory which the arena freed with this stamp is idle. arena: NULL: it has ended. */
+static inline bool tn_pool_has_proven(const tarn_pool *pool, const struct tn_arena *arena,
+                                      uint64_t stamp)
+{
+    return tn_gpu_is_proven(&pool->device->gpu, stamp) ||
+           (arena != NULL && stamp > pool->copies.settled_stamp &&
+            tn_progress_proves(&arena->progress, stamp));
+}
+
+/* The bytes which the arena may still free before an allocation should ask its stream. */
+uint64_t tn_proofs_bytes_left(const tarn_pool *pool, const struct tn_arena *arena);
+
+/* Asks the stream, which is the arena's, as this call has looked at it. */
+void tn_proofs_ask(tarn_pool *pool, struct tn_arena *arena, tn_cu_stream stream);
+
+/* Looks which events are done. */
+void tn_proofs_poll(tarn_pool *pool);
+
+#endif

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Memory that one stream has freed, and that another gets once an event has proven it idle. */
+#include "pools/proofs.h"
+
+#include "pools/check.h"
+#include "pools/grow.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tn_cu_stream other;
+
+static void make_pool(void)
+{
+    device = unit_device();
+    pool = unit_pool(device);
+    stream = test_stream();
+    other = test_stream();
+    (void)unit_alloc(pool, 4096, stream); /* so that both have arenas */
+    (void)unit_alloc(pool, 4096, other);
+}
+
+static uint64_t mapped(void)
+{
+    return unit_stats(pool).mapped_bytes;
+}
+
+static struct tn_arena *arena_of(tn_cu_stream of)
+{
+    struct tn_arena *arena;
+
+    tn_pool_lock(pool);
+    arena = tn_arena_find(pool, unit_order(device, of));
+    tn_pool_unlock(pool);
+    ck_assert_ptr_nonnull(arena);
+    return arena;
+}
+
+/* The other stream frees 64 MiB; its next allocation asks it. */
+static void free_and_ask(void)
+{
+    OK(tarn_free(unit_alloc(pool, 64 * MIB, other)));
+    (void)unit_alloc(pool, 2 * MIB, other);
+    ck_assert_uint_eq(arena_of(other)->unasked_bytes, 0);
+}
+
+START_TEST(memory_moves_to_another_stream_once_an_event_is_done)
+{
+    uint64_t before;
+
+    free_and_ask();
+    test_synchronize(other);
+    before = mapped();
+    (void)unit_alloc(pool, 32 * MIB, stream);
+    ck_assert_uint_eq(mapped(), before);
+    ck_assert_uint_ge(pool->vacated.count, 1);
+    ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 0);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(memory_does_not_move_before_the_event_is_done)
+{
+    uint64_t before;
+
+    sim.hold_work();
+    test_fill(other, unit_alloc(pool, 4096, other), 7, 4);
+    free_and_ask();
+    before = mapped();
+    (void)unit_alloc(pool, 32 * MIB, stream);
+    ck_assert_uint_ge(mapped(), before + 32 * MIB);
+    ck_assert_uint_eq(pool->vacated.count, 0);
+    sim.resume_work();
+    test_synchronize(other);
+    before = mapped();
+    (void)unit_alloc(pool, 32 * MIB, stream);
+    ck_assert_uint_eq(mapped(), before);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* What was freed behind the event needs another one. */
+START_TEST(an_event_proves_nothing_of_later_frees)
+{
+    void *block = unit_alloc(pool, 64 * MIB, other);
+    uint64_t before;
+
+    free_and_ask();
+    OK(tarn_free(block));
+    test_synchronize(other);
+    OK(tarn_free(unit_alloc(pool, 16 * MIB, stream)));
+    before = mapped();
+    (void)unit_alloc(pool, 128 * MIB, stream);
+    ck_assert_uint_ge(mapped(), before + 64 * MIB - 16 * MIB);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* The pool has put the restore's stream behind the uses of what it freed, not the memory's own. */
+START_TEST(an_event_proves_nothing_of_what_a_restore_freed)
+{
+    uint64_t before;
+
+    free_and_ask();
+    test_synchronize(other);
+    tn_pool_lock(pool);
+    pool->copies.settled_stamp = tn_gpu_epoch(&device->gpu);
+    tn_pool_unlock(pool);
+    before = mapped();
+    (void)unit_alloc(pool, 32 * MIB, stream);
+    ck_assert_uint_ge(mapped(), before + 32 * MIB);
+}
+END_TEST
+
+START_TEST(a_restore_says_what_it_has_freed)
+{
+    tarn_checkpoint *checkpoint;
+    tarn_delta *delta;
+
+    OK(tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, stream, &checkpoint));
+    (void)unit_alloc(pool, 2 * MIB, other);
+    OK(tarn_checkpoint_restore(checkpoint, stream, &delta));
+    ck_assert_uint_eq(pool->copies.settled_stamp, tn_gpu_epoch(&device->gpu));
+    tarn_delta_destroy(delta);
+    OK(tarn_checkpoint_destroy(checkpoint));
+}
+END_TEST
+
+START_TEST(a_capture_grows_without_memory_of_streams)
+{
+    tarn_capture *capture;
+    uint64_t before;
+
+    free_and_ask();
+    test_synchronize(other);
+    before = mapped();
+    capture = unit_begin(pool, stream);
+    (void)unit_alloc(pool, 32 * MIB, stream);
+    ck_assert_uint_ge(mapped(), before + 32 * MIB);
+    OK(tarn_graph_destroy(unit_end(capture)));
+}
+END_TEST
+
+/* Whichever call is refused, the other stream has its memory as before. */
+START_TEST(a_move_that_fails_leaves_the_other_its_memory)
+{
+    static const char *const calls[] = {"cuMemMap", "cuMemSetAccess"};
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
+    void *block = unit_alloc(pool, 64 * MIB, other);
+    uint64_t before;
+
+    OK(tarn_free(block));
+    (void)unit_alloc(pool, 2 * MIB, other);
+    test_synchronize(other);
+    tn_pool_lock(pool);
+    ck_assert(tn_blocks_reserve(&pool->store, 32));
+    tn_proofs_poll(pool);
+    before = tn_pool_mapped_bytes(pool);
+    for (size_t i = 0; i < 2; i++) {
+        sim.plan_fault(calls[i], 2, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+        STATUS(TARN_ERR_DEVICE_MEMORY, tn_heap_grow(pool, heap, 62 * MIB, true));
+        ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+        ck_assert_uint_eq(tn_pool_mapped_bytes(pool), before);
+        ck_assert_uint_eq(pool->vacated.count, 0);
+        OK(tn_pool_check(pool));
+    }
+    tn_pool_unlock(pool);
+    ck_assert_uint_eq(tn_block_bytes(unit_block(unit_alloc(pool, 60 * MIB, other))), 60 * MIB);
+    ck_assert_uint_eq(mapped(), before);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_stream_alone_is_never_asked)
+{
+    tarn_pool *own = unit_pool(device);
+    uint64_t recorded = sim.call_count("cuEventRecord");
+
+    for (int i = 0; i < 8; i++) {
+        OK(tarn_free(unit_alloc(own, 64 * MIB, stream)));
+        (void)unit_alloc(own, 2 * MIB, stream);
+    }
+    ck_assert_uint_eq(sim.call_count("cuEventRecord"), recorded);
+}
+END_TEST
+
+/* 1/16 of what is mapped: of 1 GiB 64 MiB. */
+START_TEST(a_stream_is_asked_after_frees_of_a_part_of_its_memory)
+{
+    void *blocks[64];
+
+    (void)unit_alloc(pool, TN_GIB, other);
+    for (size_t i = 0; i < 64; i++)
+        blocks[i] = unit_alloc(pool, 2 * MIB, other);
+    arena_of(other)->unasked_bytes = 0;
+    for (size_t i = 0; i < 32; i++) {
+        OK(tarn_free(blocks[i]));
+        (void)unit_alloc(pool, 4096, other);
+    }
+    unit_settle(pool);
+    ck_assert_uint_eq(arena_of(other)->progress.asked_stamp, 0);
+    for (size_t i = 32; i < 64; i++) {
+        OK(tarn_free(blocks[i]));
+        (void)unit_alloc(pool, 4096, other);
+    }
+    unit_settle(pool);
+    ck_assert_uint_ne(arena_of(other)->progress.asked_stamp, 0);
+}
+END_TEST
+
+/* Then nothing is proven, and nothing else happens. */
+START_TEST(an_event_that_is_refused_does_no_harm)
+{
+    uint64_t before;
+
+    sim.plan_fault("cuEventRecord", 1, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    free_and_ask();
+    ck_assert_uint_ge(sim.clear_fault(NULL), 1);
+    test_synchronize(other);
+    before = mapped();
+    (void)unit_alloc(pool, 32 * MIB, stream);
+    ck_assert_uint_ge(mapped(), before + 32 * MIB);
+    OK(tarn_free(unit_alloc(pool, 256 * MIB, other)));
+    (void)unit_alloc(pool, 2 * MIB, other);
+    test_synchronize(other);
+    before = mapped();
+    (void)unit_alloc(pool, 128 * MIB, stream);
+    ck_assert_uint_eq(mapped(), before);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("proofs");
+    TCase *tcase = tcase_create("events");
+
+    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_test(tcase, memory_moves_to_another_stream_once_an_event_is_done);
+    tcase_add_test(tcase, memory_does_not_move_before_the_event_is_done);
+    tcase_add_test(tcase, an_event_proves_nothing_of_later_frees);
+    tcase_add_test(tcase, an_event_proves_nothing_of_what_a_restore_freed);
+    tcase_add_test(tcase, a_restore_says_what_it_has_freed);
+    tcase_add_test(tcase, a_capture_grows_without_memory_of_streams);
+    tcase_add_test(tcase, a_move_that_fails_leaves_the_other_its_memory);
+    tcase_add_test(tcase, a_stream_alone_is_never_asked);
+    tcase_add_test(tcase, a_stream_is_asked_after_frees_of_a_part_of_its_memory);
+    tcase_add_test(tcase, an_event_that_is_refused_does_no_harm);
+    suite_add_tcase(suite, tcase);
+    return test_main(suite);
+}
