@@ -26,7 +26,9 @@
  * next segment. With large blocks this costs much: a trace of images by diffusion took 7 % more
  * memory with segments that double from 32 MiB. Addresses cost nothing until there are very many
  * heaps. A heap of large blocks therefore has a single slot first, enough for most streams, and
- * then as much as a quarter of the device's memory. Other heaps, and later segments, double.
+ * then as much as a quarter of the device's memory. What a single slot has left then moves. A
+ * graph's memory cannot move: a capture's heap has 1/16 of the device's memory first. Other heaps,
+ * and later segments, double.
  *
  * Trade-offs: a run that ends with the program's last growth leaves up to 1/8 of itself unused.
  * This memory is the first that moves, and since it was never used, the first which a trim or the
@@ -59,7 +61,8 @@ enum {
     AHEAD_PART = 8,
     LIMIT_PART = 16, /* of what the limits leave: more is not mapped ahead */
     OVER_PART = 16,
-    SEGMENT_DEVICE_PART = 4, /* a large heap's second segment, of the device's memory */
+    SEGMENT_DEVICE_PART = 4,  /* a large heap's second segment, of the device's memory */
+    SEGMENT_CAPTURE_PART = 4, /* a capture's first, of that: graphs hold what would else move */
     /* At most this part of a region: many heaps may have such a segment. */
     SEGMENT_REGION_PART = 64,
 };
@@ -174,15 +177,30 @@ void tn_growth_enter(const tarn_pool *pool, struct tn_heap *heap, uint64_t run, 
     heap->run_free_count = pool->counters.free_count;
 }
 
-uint64_t tn_segment_bytes_after(const tarn_pool *pool, const struct tn_heap *heap, uint64_t bytes)
+/* A power of two. */
+static uint64_t large_segment_bytes(const tarn_device *device)
 {
-    const tarn_device *device = pool->device;
     uint64_t part = tn_min(device->gpu.total_bytes / SEGMENT_DEVICE_PART,
                            device->regions.region_bytes / SEGMENT_REGION_PART);
 
+    return tn_min((uint64_t)1 << tn_log2_floor(part), segment_bytes_max);
+}
+
+uint64_t tn_segment_bytes_next(const tarn_pool *pool, const struct tn_heap *heap)
+{
+    uint64_t least = large_segment_bytes(pool->device) / SEGMENT_CAPTURE_PART;
+
+    TN_ASSERT(heap->arena->pool == pool);
+    return heap->kind == TN_HEAP_LARGE && tn_arena_is_captured(heap->arena)
+               ? tn_max(heap->segment_bytes, tn_round_down(least, TN_PAGE_BYTES))
+               : heap->segment_bytes;
+}
+
+uint64_t tn_segment_bytes_after(const tarn_pool *pool, const struct tn_heap *heap, uint64_t bytes)
+{
     TN_ASSERT(bytes > 0 && bytes % TN_PAGE_BYTES == 0);
     bytes *= 2;
     if (heap->kind == TN_HEAP_LARGE)
-        bytes = tn_max(bytes, (uint64_t)1 << tn_log2_floor(part));
+        bytes = tn_max(bytes, large_segment_bytes(pool->device));
     return tn_min(bytes, segment_bytes_max);
 }

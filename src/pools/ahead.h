@@ -51,7 +51,8 @@ struct tn_growth_size tn_growth_size_frugal(const struct tn_heap *heap, const st
 /* Notes that the heap has grown by bytes, in a run of growths of run bytes so far. */
 void tn_growth_enter(const tarn_pool *pool, struct tn_heap *heap, uint64_t run, uint64_t bytes);
 
-/* The size of the heap's next segment after a segment of this size. */
+/* The size of the heap's next segment, and of the one after a segment of this size. */
+uint64_t tn_segment_bytes_next(const tarn_pool *pool, const struct tn_heap *heap);
 uint64_t tn_segment_bytes_after(const tarn_pool *pool, const struct tn_heap *heap, uint64_t bytes);
 
 #endif

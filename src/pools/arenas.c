@@ -130,6 +130,7 @@ struct ending {
     uint64_t capture_id; /* 0: a single arena */
     const struct tn_arena *one;
     struct tn_arena *to; /* takes their chunks over */
+    bool strays;         /* found: chunks of heaps that are not of the chunks' kind */
 };
 
 static bool ends(const struct ending *ending, const struct tn_arena *arena)
@@ -164,7 +165,7 @@ static struct tn_chunk *chunk_from(struct tn_block **at, uint64_t offset)
 
 /* Moves all memory of ending arenas in one segment to their heir. Splits no block: a run of chunks
  * which changes hands as a whole has no edge inside a FREE block of its heap. */
-static void end_in_segment(tarn_pool *pool, struct tn_segment *segment, const struct ending *ending)
+static void end_in_segment(tarn_pool *pool, struct tn_segment *segment, struct ending *ending)
 {
     struct tn_block *at = segment->first_block;
     struct tn_block *next;
@@ -176,6 +177,7 @@ static void end_in_segment(tarn_pool *pool, struct tn_segment *segment, const st
         if (ends(ending, chunk->heap->arena)) {
             struct tn_heap *to = &ending->to->heaps[chunk->heap->kind];
 
+            ending->strays = ending->strays || chunk->kind != (int)to->kind;
             prove(chunk, chunk->heap->arena);
             chunk->heap->mapped_bytes -= chunk->bytes;
             to->mapped_bytes += chunk->bytes;
@@ -227,7 +229,7 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
     tn_records_give(&arena_records, arena);
 }
 
-static void end_arenas(tarn_pool *pool, const struct ending *ending)
+static void end_arenas(tarn_pool *pool, struct ending *ending)
 {
     struct tn_arena **link = &pool->arenas.first;
 
@@ -259,22 +261,25 @@ static bool has_arena_of(const tarn_pool *pool, uint64_t capture_id)
     return arena != NULL;
 }
 
-void tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id)
+bool tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id)
 {
     const struct tn_body *body =
         pool->bodies.first != NULL ? tn_body_find(&pool->bodies, capture_id) : NULL;
     /* P15: the group of a body has an arena. */
     struct tn_arena *group = body != NULL ? tn_arena_find(pool, tn_group_order(body)) : NULL;
-    struct tn_arena *to = group != NULL ? group : &pool->idle;
+    struct ending ending = {.capture_id = capture_id, .to = group != NULL ? group : &pool->idle};
 
     TN_ASSERT(capture_id != 0);
     TN_ASSERT(tn_pool_is_locked(pool));
-    end_arenas(pool, &(struct ending){.capture_id = capture_id, .to = to});
+    end_arenas(pool, &ending);
     /* Even if the group's body failed to begin. */
-    if (has_arena_of(pool, capture_id | TN_GROUP_BIT))
-        end_arenas(pool, &(struct ending){.capture_id = capture_id | TN_GROUP_BIT, .to = to});
+    if (has_arena_of(pool, capture_id | TN_GROUP_BIT)) {
+        ending.capture_id = capture_id | TN_GROUP_BIT;
+        end_arenas(pool, &ending);
+    }
     if (pool->bodies.first != NULL)
         tn_bodies_end(&pool->bodies, pool->segments.first, capture_id);
+    return ending.strays;
 }
 
 bool tn_arenas_prepare_retire(tarn_pool *pool, struct tn_order order)

@@ -25,8 +25,9 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order);
 TARN_MUST_CHECK tarn_status tn_arena_meet(struct tn_arena *arena, tn_cu_stream stream, bool *met);
 
 /* Ends the arenas of a capture, those of its bodies' groups included: their chunks go to the pool's
- * idle memory, or, when the capture is a body's, to its group's arena. */
-void tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id);
+ * idle memory, or, when the capture is a body's, to its group's arena. Returns whether chunks are
+ * among these that served the other kind than they were mapped for. */
+bool tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id);
 
 /* Sets memory aside for tn_arenas_retire; false: no memory. */
 bool tn_arenas_prepare_retire(tarn_pool *pool, struct tn_order order);

@@ -8,6 +8,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "pools/arenas.h"
+#include "pools/handover.h"
 #include "pools/pending.h"
 #include "pools/pool.h"
 
@@ -24,7 +25,9 @@ static void end_capture(tarn_pool *pool, struct tn_hold *hold)
 {
     TN_ASSERT(hold->open && hold->holds->pool == pool);
     tn_hold_shut(hold);
-    tn_arenas_end_capture(pool, hold->capture_id);
+    /* Free memory of both kinds would not coalesce for the next capture. */
+    if (tn_arenas_end_capture(pool, hold->capture_id))
+        tn_idle_sort(pool);
     TN_ASSERT(!hold->open);
 }
 

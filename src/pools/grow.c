@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "pools/device.h"
+#include "pools/handover.h"
 #include "pools/moves.h"
 #include "pools/vacated.h"
 
@@ -75,37 +76,92 @@ tarn_status tn_heap_map_at(tarn_pool *pool, struct tn_heap *heap, struct tn_bloc
 
 /* Where a heap grows. */
 struct place {
-    struct tn_block *unmapped; /* whose first bytes are mapped */
-    uint64_t have;             /* FREE bytes of the heap below, which the growth extends */
+    struct tn_block *unmapped; /* whose first bytes are mapped; NULL: no place */
+    uint64_t have;             /* FREE bytes below, which the growth extends */
     uint64_t room;             /* bytes that may be mapped */
 };
 
-/* Finds the place in the segment at which the heap can grow to a FREE block of bytes. FREE bytes of
- * idle memory do not count: not everyone may take them. */
-static bool search_segment(const tarn_pool *pool, struct tn_segment *segment,
-                           const struct tn_heap *heap, uint64_t bytes, struct place *place)
+/* Whether the heap may extend the FREE block. Idle memory is for captures alone: not everyone may
+ * take it. */
+static bool may_extend(const struct tn_block *block, const struct tn_heap *heap)
 {
-    bool is_idle = heap->arena == &heap->arena->pool->idle;
+    const struct tn_arena *idle = &heap->arena->pool->idle;
+
+    if (block == NULL || block->state != TN_BLOCK_FREE || heap->arena == idle)
+        return false;
+    return block->heap == heap || (tn_arena_is_captured(heap->arena) && block->heap->arena == idle);
+}
+
+enum { EXTENDED_MAX = 4 }; /* FREE blocks: small and large idle memory may take turns */
+
+/* The FREE bytes below which the heap may extend. */
+static uint64_t bytes_to_extend(const struct tn_block *unmapped, const struct tn_heap *heap)
+{
+    const struct tn_block *block = unmapped->previous;
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < EXTENDED_MAX && may_extend(block, heap); i++) {
+        bytes += tn_block_bytes(block);
+        block = block->previous;
+    }
+    return bytes;
+}
+
+/* Makes the FREE bytes below one block of the heap; returns the bytes. Takes up to two records for
+ * each block of idle memory. */
+static uint64_t extend(tarn_pool *pool, struct tn_heap *heap, const struct tn_block *unmapped)
+{
+    struct tn_block *below = unmapped->previous;
+
+    for (int i = 0; i < EXTENDED_MAX && may_extend(below, heap); i++) {
+        if (below->heap != heap)
+            tn_heap_take_free(pool, heap, below);
+        below = unmapped->previous;
+        TN_ASSERT(below->state == TN_BLOCK_FREE && below->heap == heap);
+        if (!may_extend(below->previous, heap))
+            break;
+        below = below->previous;
+    }
+    return may_extend(unmapped->previous, heap) ? tn_block_bytes(unmapped->previous) : 0;
+}
+
+/* Finds a place in the segment at which the heap can grow to a FREE block of bytes: the highest, or
+ * for a capture the one with most to extend, where that is more than is found already. */
+static void search_segment(const tarn_pool *pool, const struct tn_segment *segment,
+                           const struct tn_heap *heap, uint64_t bytes, struct place *found)
+{
     uint32_t left = segment->unmapped_count;
 
     for (struct tn_block *block = segment->last_block; left > 0; block = block->previous) {
-        const struct tn_block *below = block->previous;
+        struct place place = {.unmapped = block};
 
         if (block->state != TN_BLOCK_UNMAPPED)
             continue;
         left -= 1;
-        place->unmapped = block;
-        place->have =
-            !is_idle && below != NULL && below->state == TN_BLOCK_FREE && below->heap == heap
-                ? tn_block_bytes(below)
-                : 0;
-        if (place->have + tn_block_bytes(block) < bytes)
+        place.have = bytes_to_extend(block, heap);
+        if (place.have + tn_block_bytes(block) < bytes ||
+            (found->unmapped != NULL && place.have <= found->have))
             continue;
-        place->room = tn_vacated_room(pool, segment, block->offset, tn_block_bytes(block));
-        if (place->have + place->room >= bytes)
-            return true;
+        place.room = tn_vacated_room(pool, segment, block->offset, tn_block_bytes(block));
+        if (place.have + place.room < bytes)
+            continue;
+        *found = place;
+        if (!tn_arena_is_captured(heap->arena))
+            return;
     }
-    return false;
+}
+
+/* Whether the heap may grow in the segment: its own, or one of idle memory. What a capture extends
+ * can never move, so it does not begin in a segment for small blocks, which soon ends. */
+static bool grows_in(const tarn_pool *pool, const struct tn_segment *segment,
+                     const struct tn_heap *heap, const struct tn_arena *group)
+{
+    const struct tn_arena *grower = segment->grower->arena;
+
+    if (segment->grower == heap)
+        return true;
+    return (grower == &pool->idle || grower == group) &&
+           (!tn_arena_is_captured(heap->arena) || segment->kind == (int)heap->kind);
 }
 
 static bool find_place(tarn_pool *pool, const struct tn_heap *heap, uint64_t bytes,
@@ -114,22 +170,23 @@ static bool find_place(tarn_pool *pool, const struct tn_heap *heap, uint64_t byt
     const struct tn_arena *group = tn_arena_of_group(pool, heap->arena);
 
     TN_ASSERT(tn_pool_is_locked(pool));
+    place->unmapped = NULL;
     for (struct tn_segment *segment = pool->segments.first; segment != NULL;
          segment = segment->next) {
-        if (segment->grower != heap && segment->grower->arena != &pool->idle &&
-            segment->grower->arena != group)
+        if (!grows_in(pool, segment, heap, group))
             continue;
-        if (search_segment(pool, segment, heap, bytes, place))
+        search_segment(pool, segment, heap, bytes, place);
+        if (place->unmapped != NULL && !tn_arena_is_captured(heap->arena))
             return true;
     }
-    return false;
+    return place->unmapped != NULL;
 }
 
 /* Makes a new segment for the heap, a single UNMAPPED block; takes one record. */
 static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
                                struct tn_block **place)
 {
-    uint64_t size = heap->segment_bytes;
+    uint64_t size = tn_segment_bytes_next(pool, heap);
     bool own;
     struct tn_segment *segment;
     struct tn_block *block;
@@ -274,7 +331,7 @@ static void reoccupy(tarn_pool *pool, const struct tn_moves *moves)
 }
 
 enum {
-    RECORDS_FOR_GROWTH = 5, /* a segment, two splits; two for the caller */
+    RECORDS_FOR_GROWTH = 5 + 2 * EXTENDED_MAX, /* a segment, two splits; two for the caller */
     RECORDS_FOR_MOVE = 2,
 };
 
@@ -287,6 +344,7 @@ static tarn_status provide_place(tarn_pool *pool, struct tn_heap *heap, uint64_t
     if (!tn_blocks_reserve(&pool->store, RECORDS_FOR_GROWTH))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for block records");
     if (find_place(pool, heap, bytes, place)) {
+        place->have = extend(pool, heap, place->unmapped);
         if (place->have > 0 && !tn_block_reserve_entries(place->unmapped->previous))
             return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
         return TARN_OK;
@@ -323,13 +381,15 @@ static void make_supply(tarn_pool *pool, struct tn_heap *heap, const struct wish
                                 : tn_growth_size(pool, heap, tn_growth_run(pool, heap), &lack);
     want.bytes = supply->made.bytes;
     tn_moves_choose(pool, &want, &supply->moves);
+    TN_ASSERT(tn_moves_leave_none(pool, &want, &supply->moves));
     if (!tn_blocks_reserve(&pool->store,
                            RECORDS_FOR_GROWTH + RECORDS_FOR_MOVE * supply->moves.count))
         supply->moves = (struct tn_moves){.count = 0};
     supply->made.bytes -= tn_min(supply->made.bytes, supply->moves.bytes);
 }
 
-/* Decides where to grow, and what is mapped there. Where memory could move but for the place's lack
+/* Decides where to grow, and what is mapped there: nothing where a capture has got enough FREE bytes
+ * of idle memory to extend its own. Where memory could move but for the place's lack
  * of room, the growth goes to a place with more. */
 static tarn_status plan_growth(tarn_pool *pool, struct tn_heap *heap, const struct wish *wish,
                                struct place *place, struct tn_supply *supply)
@@ -339,7 +399,7 @@ static tarn_status plan_growth(tarn_pool *pool, struct tn_heap *heap, const stru
 
     tn_vacated_poll(pool);
     status = provide_place(pool, heap, wish->bytes, place);
-    if (status != TARN_OK)
+    if (status != TARN_OK || place->have >= wish->bytes)
         return status;
     make_supply(pool, heap, wish, place, supply);
     if (!supply->moves.lacks_room)
@@ -347,12 +407,11 @@ static tarn_status plan_growth(tarn_pool *pool, struct tn_heap *heap, const stru
     if (provide_place(pool, heap, tn_round_up(wish->bytes, TN_PAGE_BYTES) + TN_MEMORY_BYTES_MAX,
                       &roomy) != TARN_OK)
         return TARN_OK;
-    if (roomy.have >= wish->bytes)
-        return TARN_OK;
     if (is_bare(place->unmapped->segment) && place->unmapped->segment != roomy.unmapped->segment)
         drop_bare(pool, place->unmapped->segment);
     *place = roomy;
-    make_supply(pool, heap, wish, place, supply);
+    if (place->have < wish->bytes)
+        make_supply(pool, heap, wish, place, supply);
     return TARN_OK;
 }
 
@@ -398,6 +457,10 @@ tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap, uint64_
 
     if (status != TARN_OK)
         return status;
+    if (place.have >= bytes) {
+        *growth = made;
+        return TARN_OK;
+    }
     segment = place.unmapped->segment;
     status = map_supply(pool, heap, &place, &supply, &made.mapped);
     if (status == TARN_OK) {
@@ -439,7 +502,9 @@ void tn_heap_ungrow(tarn_pool *pool, const struct tn_growth *growth)
     const struct tn_run *mapped = &growth->mapped;
     struct tn_heap *heap = growth->heap;
 
-    TN_ASSERT(mapped->begin < mapped->end && heap->arena->pool == pool);
+    TN_ASSERT(mapped->begin <= mapped->end && heap->arena->pool == pool);
+    if (mapped->segment == NULL)
+        return;
     tn_heap_unmap_at(pool, mapped->segment, mapped->begin, mapped->end - mapped->begin);
     drop_bare(pool, mapped->segment);
     heap->segment_bytes = growth->segment_bytes;

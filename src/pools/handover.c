@@ -188,6 +188,13 @@ static bool take_from_idle(tarn_pool *pool, struct tn_heap *heap, struct tn_heap
     return block != NULL;
 }
 
+void tn_heap_take_free(tarn_pool *pool, struct tn_heap *heap, struct tn_block *block)
+{
+    TN_ASSERT(block->state == TN_BLOCK_FREE && block->heap->arena == &pool->idle);
+    TN_ASSERT(tn_arena_is_captured(heap->arena));
+    transfer(pool, run_for_capture(block, tn_block_bytes(block)), block, block->heap, heap);
+}
+
 bool tn_heap_take_idle(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes)
 {
     TN_ASSERT(heap->arena->pool == pool && heap->arena != &pool->idle);
@@ -437,7 +444,7 @@ static void sort_segment(tarn_pool *pool, struct tn_segment *segment)
         }
         offset = run.end;
         if (chunk == NULL || chunk->heap->arena != &pool->idle ||
-            chunk->heap == &pool->idle.heaps[chunk->kind])
+            chunk->heap == &pool->idle.heaps[chunk->kind] || !tn_blocks_reserve(&pool->store, 2))
             continue;
         stable = inside->previous; /* moved blocks may coalesce with others */
         while (stable != NULL && stable->state == TN_BLOCK_FREE)

@@ -29,6 +29,10 @@ bool tn_idle_has(tarn_pool *pool, enum tn_heap_kind kind, bool captured, uint64_
  * to two records. */
 bool tn_heap_take_idle(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes);
 
+/* Takes the FREE block of idle memory for a capture, with the chunks under it. Takes up to two
+ * records. */
+void tn_heap_take_free(tarn_pool *pool, struct tn_heap *heap, struct tn_block *block);
+
 /* Gives the run of whole chunks, all free and owned by the heap, to the pool's idle memory. Takes
  * up to two records. */
 void tn_run_give_idle(tarn_pool *pool, struct tn_heap *from, struct tn_run run);
@@ -65,7 +69,7 @@ bool tn_handover_is_proven(tarn_pool *pool, const struct tn_run *run, const stru
 bool tn_run_is_held(const struct tn_run *run);
 
 /* Moves idle chunks to the heap of the kind which they were mapped for; they may have served the
- * other. Takes up to two records for each chunk of the pool. */
+ * other. Takes up to two records for each chunk of the pool; without records a chunk stays. */
 void tn_idle_sort(tarn_pool *pool);
 
 #endif

@@ -99,6 +99,48 @@ static struct tn_chunk *take(struct candidates *candidates, unsigned size)
     return candidates->chunks[id];
 }
 
+#if TARN_DEBUG_CHECKS
+static bool is_chosen(const struct tn_moves *moves, const struct tn_chunk *chunk)
+{
+    size_t i = 0;
+
+    while (i < moves->count && moves->chunks[i] != chunk)
+        i += 1;
+    return i < moves->count;
+}
+
+static bool is_extended(const struct tn_want *want, const struct tn_chunk *chunk)
+{
+    return want->extended != NULL && want->extended->segment == atomic_load(&chunk->segment) &&
+           chunk->offset >= want->extended->offset &&
+           tn_chunk_end(chunk) <= tn_block_end(want->extended);
+}
+
+bool tn_moves_leave_none(const tarn_pool *pool, const struct tn_want *want,
+                         const struct tn_moves *moves)
+{
+    const struct tn_arena *arena = want->heap->arena;
+
+    if (pool->device->move_limit_bytes != UINT64_MAX || moves->count == TN_MOVES_MAX ||
+        moves->lacks_room || moves->bytes >= want->bytes ||
+        pool->vacated.count + TN_MOVES_MAX > TN_VACATED_MAX || arena == &pool->idle ||
+        pool->chunks.count > CANDIDATES_MAX)
+        return true;
+    for (size_t id = 0; id < pool->chunks.ids; id++) {
+        const struct tn_chunk *chunk = pool->chunks.by_id[id];
+        const struct tn_arena *of = chunk != NULL ? atomic_load(&chunk->arena) : NULL;
+
+        if (chunk == NULL || chunk->used_bytes > 0 || is_chosen(moves, chunk) ||
+            is_extended(want, chunk) || !may_move(pool, want->heap, chunk))
+            continue;
+        if (of == arena || of == &pool->idle ||
+            (!tn_arena_is_captured(arena) && !tn_arena_is_captured(of)))
+            return false;
+    }
+    return true;
+}
+#endif
+
 /* The next chunk to go where this many bytes are lacking, of whatever size; NULL: none. */
 static struct tn_chunk *next_to_go(struct candidates *candidates, uint64_t lacking)
 {

@@ -543,6 +543,51 @@ START_TEST(everything_goes_with_the_pool)
 }
 END_TEST
 
+/* Captures a graph with blocks of these bytes in all, which it frees. */
+static tarn_graph *graph_of(uint64_t bytes, size_t count)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    void *blocks[4];
+
+    ck_assert_uint_le(count, 4);
+    for (size_t i = 0; i < count; i++)
+        blocks[i] = unit_alloc(pool, bytes / count, stream);
+    test_fill(stream, blocks[0], 7, 128);
+    for (size_t i = 0; i < count; i++)
+        OK(tarn_free(blocks[i]));
+    return unit_end(capture);
+}
+
+/* 200 graphs need up to 52 MiB each. _i: 0: in ascending order; else in a random one; the block of
+ * each is in one piece, or in up to four. */
+START_TEST(graphs_in_any_order_need_hardly_more_than_the_largest)
+{
+    enum { GRAPHS = 200 };
+    tarn_graph *graphs[GRAPHS];
+    uint32_t steps[GRAPHS];
+    uint64_t random = (uint64_t)_i * 7919;
+
+    for (uint32_t i = 0; i < GRAPHS; i++)
+        steps[i] = i + 1;
+    for (uint32_t i = GRAPHS - 1; i > 0 && _i > 0; i--) {
+        uint32_t with =
+            (uint32_t)((random = random * 6364136223846793005u + 1442695040888963407u) >> 33) %
+            (i + 1);
+        uint32_t step = steps[i];
+
+        steps[i] = steps[with];
+        steps[with] = step;
+    }
+    for (size_t i = 0; i < GRAPHS; i++)
+        graphs[i] = graph_of(steps[i] * (52 * MIB / GRAPHS), (size_t)_i % 4 + 1);
+    ck_assert_uint_ge(unit_stats(pool).mapped_bytes, 51 * MIB);
+    ck_assert_uint_le(unit_stats(pool).mapped_bytes, 64 * MIB);
+    OK(tarn_pool_validate(pool));
+    for (size_t i = 0; i < GRAPHS; i++)
+        OK(tarn_graph_destroy(graphs[i]));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("grow");
@@ -558,6 +603,7 @@ int main(void)
     tcase_add_test(places, a_heap_grows_in_a_segment_of_idle_memory);
     tcase_add_test(places, a_hole_is_mapped_in_parts_and_unmapped_again);
     tcase_add_test(places, others_go_on_while_the_driver_maps);
+    tcase_add_loop_test(places, graphs_in_any_order_need_hardly_more_than_the_largest, 0, 21);
     suite_add_tcase(suite, places);
     tcase_add_checked_fixture(failures, make_pool, NULL);
     tcase_add_test(failures, a_growth_that_fails_maps_nothing);
