@@ -74,6 +74,9 @@ struct tn_arena {
     struct tn_arena_counters counters;
     uint64_t sequence;      /* the next block's number, one above the newest block's; 0: none yet */
     uint64_t sequences_end; /* the end of the numbers taken for the arena */
+    /* The bytes which a heap may free before an allocation goes to the pool, which then asks the
+     * stream how far it has come; set when the pool is unlocked. */
+    uint64_t unasked_bytes_left;
     struct tn_block_store store; /* for heap/steady.c; no slabs of its own */
     /* Frees by threads other than its user, before the arena is shared. */
     uint8_t guest_free_count;
@@ -89,9 +92,6 @@ struct tn_arena {
     struct tn_block_store *parent_store;
     /* The chunks of its capture, set when the pool is unlocked; NULL outside captures. */
     const struct tn_chunk_set *captured;
-    /* The bytes which a heap may free before an allocation goes to the pool, which then asks the
-     * stream how far it has come; set when the pool is unlocked. */
-    uint64_t unasked_bytes_left;
     /* Other threads read the following fields when they free. No allocation writes these cache
      * lines, nor the lines next to them. */
     _Alignas(128) _Atomic(struct tn_inbox *) inbox; /* NULL: none yet; stays with the record */

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Growth and shrinking of segments.
  *
- * ahead.c decides how much is mapped at a time, and how large segments are; moves.c, which memory
- * moves there before any is created. A growth goes to the lowest segment with room in which the
- * heap grows, else to a new segment. It uses free bytes at the place's lower edge, so that a
- * segment grows like one piece.
+ * sites.c decides where a heap grows; ahead.c, how much is mapped at a time; moves.c, which memory
+ * moves there before any is created.
  *
  * Everything which may fail comes first (records, chunks, the driver), but for memory that moves:
  * its old place is vacated before others go on. On failure all is undone, and each chunk returns to
- * its origin. Other blocks and counters are changed afterwards.
- *
- * Trade-offs: places are found by walking segments, which are few, since they double. */
+ * its origin. Other blocks and counters are changed afterwards. */
 #include "pools/grow.h"
 
 #include <stddef.h>
@@ -20,24 +16,9 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "pools/device.h"
-#include "pools/handover.h"
 #include "pools/moves.h"
+#include "pools/sites.h"
 #include "pools/vacated.h"
-
-static void count_segment(tarn_pool *pool, const struct tn_segment *segment, bool made)
-{
-    static const enum tn_metric_id ids[] = {TN_SEGMENTS, TN_SEGMENT_BYTES, TN_OWN_SEGMENTS};
-    const uint64_t amounts[] = {1, segment->bytes, segment->is_own};
-    enum tn_heap_kind kind = (enum tn_heap_kind)segment->kind;
-
-    for (int i = 0; i < 3; i++) {
-        if (made)
-            tn_metric_add(&pool->counters.metrics[ids[i]], kind, amounts[i]);
-        else
-            tn_metric_remove(&pool->counters.metrics[ids[i]], kind, amounts[i]);
-        tn_device_count(pool->device, ids[i], kind, amounts[i], made);
-    }
-}
 
 /* Makes newly mapped, so far UNMAPPED addresses free memory of the heap. */
 static void enter_mapped(tarn_pool *pool, struct tn_heap *heap, struct tn_block *unmapped,
@@ -74,192 +55,11 @@ tarn_status tn_heap_map_at(tarn_pool *pool, struct tn_heap *heap, struct tn_bloc
     return status;
 }
 
-/* Where a heap grows. */
-struct place {
-    struct tn_block *unmapped; /* whose first bytes are mapped; NULL: no place */
-    uint64_t have;             /* FREE bytes below, which the growth extends */
-    uint64_t room;             /* bytes that may be mapped */
-};
-
-/* Whether the heap may extend the FREE block. Idle memory is for captures alone: not everyone may
- * take it. */
-static bool may_extend(const struct tn_block *block, const struct tn_heap *heap)
-{
-    const struct tn_arena *idle = &heap->arena->pool->idle;
-
-    if (block == NULL || block->state != TN_BLOCK_FREE || heap->arena == idle)
-        return false;
-    return block->heap == heap || (tn_arena_is_captured(heap->arena) && block->heap->arena == idle);
-}
-
-enum { EXTENDED_MAX = 4 }; /* FREE blocks: small and large idle memory may take turns */
-
-/* The FREE bytes below which the heap may extend. */
-static uint64_t bytes_to_extend(const struct tn_block *unmapped, const struct tn_heap *heap)
-{
-    const struct tn_block *block = unmapped->previous;
-    uint64_t bytes = 0;
-
-    for (int i = 0; i < EXTENDED_MAX && may_extend(block, heap); i++) {
-        bytes += tn_block_bytes(block);
-        block = block->previous;
-    }
-    return bytes;
-}
-
-/* Makes the FREE bytes below one block of the heap; returns the bytes. Takes up to two records for
- * each block of idle memory. */
-static uint64_t extend(tarn_pool *pool, struct tn_heap *heap, const struct tn_block *unmapped)
-{
-    struct tn_block *below = unmapped->previous;
-
-    for (int i = 0; i < EXTENDED_MAX && may_extend(below, heap); i++) {
-        if (below->heap != heap)
-            tn_heap_take_free(pool, heap, below);
-        below = unmapped->previous;
-        TN_ASSERT(below->state == TN_BLOCK_FREE && below->heap == heap);
-        if (!may_extend(below->previous, heap))
-            break;
-        below = below->previous;
-    }
-    return may_extend(unmapped->previous, heap) ? tn_block_bytes(unmapped->previous) : 0;
-}
-
-/* Finds a place in the segment at which the heap can grow to a FREE block of bytes: the highest, or
- * for a capture the one with most to extend, where that is more than is found already. */
-static void search_segment(const tarn_pool *pool, const struct tn_segment *segment,
-                           const struct tn_heap *heap, uint64_t bytes, struct place *found)
-{
-    uint32_t left = segment->unmapped_count;
-
-    for (struct tn_block *block = segment->last_block; left > 0; block = block->previous) {
-        struct place place = {.unmapped = block};
-
-        if (block->state != TN_BLOCK_UNMAPPED)
-            continue;
-        left -= 1;
-        place.have = bytes_to_extend(block, heap);
-        if (place.have + tn_block_bytes(block) < bytes ||
-            (found->unmapped != NULL && place.have <= found->have))
-            continue;
-        place.room = tn_vacated_room(pool, segment, block->offset, tn_block_bytes(block));
-        if (place.have + place.room < bytes)
-            continue;
-        *found = place;
-        if (!tn_arena_is_captured(heap->arena))
-            return;
-    }
-}
-
-/* Whether the heap may grow in the segment: its own, or one of idle memory. What a capture extends
- * can never move, so it does not begin in a segment for small blocks, which soon ends. */
-static bool grows_in(const tarn_pool *pool, const struct tn_segment *segment,
-                     const struct tn_heap *heap, const struct tn_arena *group)
-{
-    const struct tn_arena *grower = segment->grower->arena;
-
-    if (segment->grower == heap)
-        return true;
-    return (grower == &pool->idle || grower == group) &&
-           (!tn_arena_is_captured(heap->arena) || segment->kind == (int)heap->kind);
-}
-
-static bool find_place(tarn_pool *pool, const struct tn_heap *heap, uint64_t bytes,
-                       struct place *place)
-{
-    const struct tn_arena *group = tn_arena_of_group(pool, heap->arena);
-
-    TN_ASSERT(tn_pool_is_locked(pool));
-    place->unmapped = NULL;
-    for (struct tn_segment *segment = pool->segments.first; segment != NULL;
-         segment = segment->next) {
-        if (!grows_in(pool, segment, heap, group))
-            continue;
-        search_segment(pool, segment, heap, bytes, place);
-        if (place->unmapped != NULL && !tn_arena_is_captured(heap->arena))
-            return true;
-    }
-    return place->unmapped != NULL;
-}
-
-/* Makes a new segment for the heap, a single UNMAPPED block; takes one record. */
-static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
-                               struct tn_block **place)
-{
-    uint64_t size = tn_segment_bytes_next(pool, heap);
-    bool own;
-    struct tn_segment *segment;
-    struct tn_block *block;
-    tarn_status status;
-
-    if (size < bytes && bytes <= tn_segment_bytes_after(pool, heap, size))
-        size = tn_segment_bytes_after(pool, heap, size);
-    own = bytes > size;
-    status = tn_segment_create(&pool->device->regions, own ? bytes : size, pool,
-                               pool->segments.next_index, &segment);
-
-    if (status == TARN_ERR_ADDRESS_SPACE && !own) {
-        own = true; /* the need alone may find addresses */
-        status = tn_segment_create(&pool->device->regions, bytes, pool, pool->segments.next_index,
-                                   &segment);
-    }
-    if (status != TARN_OK)
-        return status;
-    block = tn_block_take(&pool->store);
-    block->segment = segment;
-    tn_block_set_bytes(block, segment->bytes);
-    block->state = TN_BLOCK_UNMAPPED;
-    segment->first_block = block;
-    segment->last_block = block;
-    segment->unmapped_count = 1;
-    segment->grower = heap;
-    segment->kind = (int)heap->kind;
-    segment->is_own = own;
-    segment->previous = pool->segments.last;
-    if (pool->segments.last != NULL)
-        pool->segments.last->next = segment;
-    else
-        pool->segments.first = segment;
-    pool->segments.last = segment;
-    pool->segments.next_index += 1;
-    count_segment(pool, segment, true);
-    if (!own)
-        heap->segment_bytes = tn_segment_bytes_after(pool, heap, size);
-    *place = block;
-    TN_ASSERT(segment->bytes >= bytes && pool->segments.last == segment);
-    return TARN_OK;
-}
-
-static void remove_segment(tarn_pool *pool, struct tn_segment *segment)
-{
-    TN_ASSERT(segment->first_block == segment->last_block);
-    TN_ASSERT(segment->chunk_count == 0 && segment->checkpoint_count == 0);
-    if (segment->previous != NULL)
-        segment->previous->next = segment->next;
-    else
-        pool->segments.first = segment->next;
-    if (segment->next != NULL)
-        segment->next->previous = segment->previous;
-    else
-        pool->segments.last = segment->previous;
-    count_segment(pool, segment, false);
-    tn_block_give(&pool->store, segment->first_block);
-    tn_segment_destroy(segment);
-}
-
-static bool is_bare(const struct tn_segment *segment)
-{
-    return segment->first_block == segment->last_block &&
-           segment->first_block->state == TN_BLOCK_UNMAPPED && segment->checkpoint_count == 0 &&
-           segment->vacated_count == 0;
-}
-
+/* The segment, and the region for it, may have been made for a growth that does not come. */
 static void drop_bare(tarn_pool *pool, struct tn_segment *segment)
 {
-    if (!is_bare(segment))
-        return;
-    remove_segment(pool, segment);
-    tn_regions_shrink(&pool->device->regions); /* the region may have been made for this segment */
+    if (tn_segment_remove_bare(pool, segment))
+        tn_regions_shrink(&pool->device->regions);
 }
 
 /* Cuts a chunk out of the FREE block around it and removes it. Takes up to two records.
@@ -331,31 +131,9 @@ static void reoccupy(tarn_pool *pool, const struct tn_moves *moves)
 }
 
 enum {
-    RECORDS_FOR_GROWTH = 5 + 2 * EXTENDED_MAX, /* a segment, two splits; two for the caller */
+    RECORDS_FOR_GROWTH = 4, /* two splits; two for the caller */
     RECORDS_FOR_MOVE = 2,
 };
-
-/* Finds or makes a place for a FREE block of bytes. */
-static tarn_status provide_place(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
-                                 struct place *place)
-{
-    tarn_status status;
-
-    if (!tn_blocks_reserve(&pool->store, RECORDS_FOR_GROWTH))
-        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for block records");
-    if (find_place(pool, heap, bytes, place)) {
-        place->have = extend(pool, heap, place->unmapped);
-        if (place->have > 0 && !tn_block_reserve_entries(place->unmapped->previous))
-            return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
-        return TARN_OK;
-    }
-    status = add_segment(pool, heap, bytes, &place->unmapped);
-    if (status != TARN_OK)
-        return status;
-    place->have = 0;
-    place->room = tn_block_bytes(place->unmapped);
-    return TARN_OK;
-}
 
 /* A growth that is wanted. */
 struct wish {
@@ -364,24 +142,23 @@ struct wish {
     bool frugal;
 };
 
-/* Decides what is mapped at the place. */
+/* Decides what is mapped at the site. */
 static void make_supply(tarn_pool *pool, struct tn_heap *heap, const struct wish *wish,
-                        const struct place *place, struct tn_supply *supply)
+                        const struct tn_site *site, struct tn_supply *supply)
 {
     const struct tn_lack lack = {.block_bytes = wish->bytes,
-                                 .need = tn_round_up(wish->bytes - place->have, TN_PAGE_BYTES),
-                                 .room = place->room,
+                                 .need = tn_round_up(wish->bytes - site->have, TN_PAGE_BYTES),
+                                 .room = site->room,
                                  .left = wish->left};
     struct tn_want want = {.heap = heap,
-                           .room = place->room,
-                           .extended = place->have > 0 ? place->unmapped->previous : NULL};
+                           .room = site->room,
+                           .extended = site->have > 0 ? site->unmapped->previous : NULL};
 
-    TN_ASSERT(wish->bytes > place->have && place->unmapped->state == TN_BLOCK_UNMAPPED);
+    TN_ASSERT(wish->bytes > site->have && site->unmapped->state == TN_BLOCK_UNMAPPED);
     supply->made = wish->frugal ? tn_growth_size_frugal(heap, &lack)
                                 : tn_growth_size(pool, heap, tn_growth_run(pool, heap), &lack);
     want.bytes = supply->made.bytes;
     tn_moves_choose(pool, &want, &supply->moves);
-    TN_ASSERT(tn_moves_leave_none(pool, &want, &supply->moves));
     if (!tn_blocks_reserve(&pool->store,
                            RECORDS_FOR_GROWTH + RECORDS_FOR_MOVE * supply->moves.count))
         supply->moves = (struct tn_moves){.count = 0};
@@ -389,37 +166,37 @@ static void make_supply(tarn_pool *pool, struct tn_heap *heap, const struct wish
 }
 
 /* Decides where to grow, and what is mapped there: nothing where a capture has got enough FREE bytes
- * of idle memory to extend its own. Where memory could move but for the place's lack
- * of room, the growth goes to a place with more. */
+ * of idle memory to extend its own. Where memory could move but for the site's lack
+ * of room, the growth goes to a site with more. */
 static tarn_status plan_growth(tarn_pool *pool, struct tn_heap *heap, const struct wish *wish,
-                               struct place *place, struct tn_supply *supply)
+                               struct tn_site *site, struct tn_supply *supply)
 {
-    struct place roomy;
+    struct tn_site roomy;
     tarn_status status;
 
     tn_vacated_poll(pool);
-    status = provide_place(pool, heap, wish->bytes, place);
-    if (status != TARN_OK || place->have >= wish->bytes)
+    status = tn_site_provide(pool, heap, wish->bytes, site);
+    if (status != TARN_OK || site->have >= wish->bytes)
         return status;
-    make_supply(pool, heap, wish, place, supply);
+    make_supply(pool, heap, wish, site, supply);
     if (!supply->moves.lacks_room)
         return TARN_OK;
-    if (provide_place(pool, heap, tn_round_up(wish->bytes, TN_PAGE_BYTES) + TN_MEMORY_BYTES_MAX,
-                      &roomy) != TARN_OK)
+    if (tn_site_provide(pool, heap, tn_round_up(wish->bytes, TN_PAGE_BYTES) + TN_MEMORY_BYTES_MAX,
+                        &roomy) != TARN_OK)
         return TARN_OK;
-    if (is_bare(place->unmapped->segment) && place->unmapped->segment != roomy.unmapped->segment)
-        drop_bare(pool, place->unmapped->segment);
-    *place = roomy;
-    if (place->have < wish->bytes)
-        make_supply(pool, heap, wish, place, supply);
+    if (site->unmapped->segment != roomy.unmapped->segment)
+        drop_bare(pool, site->unmapped->segment);
+    *site = roomy;
+    if (site->have < wish->bytes)
+        make_supply(pool, heap, wish, site, supply);
     return TARN_OK;
 }
 
-/* Maps the supply at the place. Other arenas go on meanwhile, so nobody may find moving memory. */
-static tarn_status map_supply(tarn_pool *pool, struct tn_heap *heap, const struct place *place,
+/* Maps the supply at the site. Other arenas go on meanwhile, so nobody may find moving memory. */
+static tarn_status map_supply(tarn_pool *pool, struct tn_heap *heap, const struct tn_site *site,
                               const struct tn_supply *supply, struct tn_run *run)
 {
-    struct tn_block *unmapped = place->unmapped;
+    struct tn_block *unmapped = site->unmapped;
     struct tn_segment *segment = unmapped->segment;
     uint64_t offset = unmapped->offset;
     tarn_status status = tn_chunks_prepare(pool, supply);
@@ -451,18 +228,18 @@ tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap, uint64_
                              heap->run_free_count};
     uint64_t run = tn_growth_run(pool, heap);
     struct tn_supply supply;
-    struct place place;
+    struct tn_site site;
     struct tn_segment *segment;
-    tarn_status status = plan_growth(pool, heap, &wish, &place, &supply);
+    tarn_status status = plan_growth(pool, heap, &wish, &site, &supply);
 
     if (status != TARN_OK)
         return status;
-    if (place.have >= bytes) {
+    if (site.have >= bytes) {
         *growth = made;
         return TARN_OK;
     }
-    segment = place.unmapped->segment;
-    status = map_supply(pool, heap, &place, &supply, &made.mapped);
+    segment = site.unmapped->segment;
+    status = map_supply(pool, heap, &site, &supply, &made.mapped);
     if (status == TARN_OK) {
         tn_growth_enter(pool, heap, run, made.mapped.end - made.mapped.begin);
         segment->grower = heap;
@@ -584,8 +361,7 @@ uint64_t tn_pool_unmap_free(tarn_pool *pool, uint64_t wanted_bytes, enum tn_unma
              segment = previous) {
             previous = segment->previous;
             shrink_segment(pool, segment, &shrinking);
-            if (is_bare(segment))
-                remove_segment(pool, segment);
+            (void)tn_segment_remove_bare(pool, segment);
         }
     }
     return mapped - tn_pool_mapped_bytes(pool);
@@ -602,14 +378,7 @@ void tn_pool_unmap_all(tarn_pool *pool)
             tn_chunks_remove(pool, chunk, TN_UNMAPPED_TO_CACHE);
         }
     }
-    while (pool->segments.first != NULL) {
-        struct tn_segment *segment = pool->segments.first;
-
-        pool->segments.first = segment->next;
-        count_segment(pool, segment, false);
-        tn_segment_destroy(segment);
-    }
-    pool->segments.last = NULL;
+    tn_segments_remove_all(pool);
     TN_ASSERT(pool->chunks.count == 0 && tn_pool_mapped_bytes(pool) == 0);
     TN_ASSERT(pool->vacated.count == 0); /* P28 */
 }

@@ -99,48 +99,6 @@ static struct tn_chunk *take(struct candidates *candidates, unsigned size)
     return candidates->chunks[id];
 }
 
-#if TARN_DEBUG_CHECKS
-static bool is_chosen(const struct tn_moves *moves, const struct tn_chunk *chunk)
-{
-    size_t i = 0;
-
-    while (i < moves->count && moves->chunks[i] != chunk)
-        i += 1;
-    return i < moves->count;
-}
-
-static bool is_extended(const struct tn_want *want, const struct tn_chunk *chunk)
-{
-    return want->extended != NULL && want->extended->segment == atomic_load(&chunk->segment) &&
-           chunk->offset >= want->extended->offset &&
-           tn_chunk_end(chunk) <= tn_block_end(want->extended);
-}
-
-bool tn_moves_leave_none(const tarn_pool *pool, const struct tn_want *want,
-                         const struct tn_moves *moves)
-{
-    const struct tn_arena *arena = want->heap->arena;
-
-    if (pool->device->move_limit_bytes != UINT64_MAX || moves->count == TN_MOVES_MAX ||
-        moves->lacks_room || moves->bytes >= want->bytes ||
-        pool->vacated.count + TN_MOVES_MAX > TN_VACATED_MAX || arena == &pool->idle ||
-        pool->chunks.count > CANDIDATES_MAX)
-        return true;
-    for (size_t id = 0; id < pool->chunks.ids; id++) {
-        const struct tn_chunk *chunk = pool->chunks.by_id[id];
-        const struct tn_arena *of = chunk != NULL ? atomic_load(&chunk->arena) : NULL;
-
-        if (chunk == NULL || chunk->used_bytes > 0 || is_chosen(moves, chunk) ||
-            is_extended(want, chunk) || !may_move(pool, want->heap, chunk))
-            continue;
-        if (of == arena || of == &pool->idle ||
-            (!tn_arena_is_captured(arena) && !tn_arena_is_captured(of)))
-            return false;
-    }
-    return true;
-}
-#endif
-
 /* The next chunk to go where this many bytes are lacking, of whatever size; NULL: none. */
 static struct tn_chunk *next_to_go(struct candidates *candidates, uint64_t lacking)
 {
@@ -157,13 +115,11 @@ static struct tn_chunk *next_to_go(struct candidates *candidates, uint64_t lacki
     return NULL;
 }
 
-void tn_moves_choose(tarn_pool *pool, const struct tn_want *want, struct tn_moves *moves)
+static void choose(const tarn_pool *pool, const struct tn_want *want, struct tn_moves *moves)
 {
     struct candidates candidates;
-    struct tn_arena *arena = want->heap->arena;
+    const struct tn_arena *arena = want->heap->arena;
 
-    TN_ASSERT(tn_pool_is_locked(pool) && want->bytes <= want->room);
-    *moves = (struct tn_moves){.count = 0};
     if (pool->vacated.count + TN_MOVES_MAX > TN_VACATED_MAX || arena == &pool->idle)
         return;
     candidates.want = want;
@@ -192,4 +148,50 @@ void tn_moves_choose(tarn_pool *pool, const struct tn_want *want, struct tn_move
         moves->bytes += chunk->bytes;
     }
     TN_ASSERT(moves->bytes <= want->room);
+}
+
+/* The bytes which may move at most: not by way of bins, as the choice finds them. */
+__attribute__((unused)) static uint64_t bytes_movable(const tarn_pool *pool,
+                                                      const struct tn_want *want)
+{
+    const struct tn_arena *arena = want->heap->arena;
+    const struct tn_block *extended = want->extended;
+    uint64_t bytes = 0;
+
+    for (size_t id = 0; id < pool->chunks.ids; id++) {
+        const struct tn_chunk *chunk = pool->chunks.by_id[id];
+        const struct tn_arena *of = chunk != NULL ? atomic_load(&chunk->arena) : NULL;
+
+        if (chunk == NULL || chunk->used_bytes > 0 || !may_move(pool, want->heap, chunk))
+            continue;
+        if (extended != NULL && extended->segment == atomic_load(&chunk->segment) &&
+            chunk->offset >= extended->offset && tn_chunk_end(chunk) <= tn_block_end(extended))
+            continue;
+        if (of == arena || of == &pool->idle ||
+            (!tn_arena_is_captured(arena) && !tn_arena_is_captured(of)))
+            bytes += chunk->bytes;
+    }
+    return bytes;
+}
+
+/* Whether something stopped the choice before there was no more to move. */
+__attribute__((unused)) static bool is_bounded(const tarn_pool *pool, const struct tn_want *want,
+                                               const struct tn_moves *moves)
+{
+    return moves->count == TN_MOVES_MAX || moves->lacks_room || moves->bytes >= want->bytes ||
+           pool->vacated.count + TN_MOVES_MAX > TN_VACATED_MAX ||
+           pool->device->move_limit_bytes != UINT64_MAX || want->heap->arena == &pool->idle ||
+           pool->chunks.count > CANDIDATES_MAX;
+}
+
+void tn_moves_choose(tarn_pool *pool, const struct tn_want *want, struct tn_moves *moves)
+{
+    /* Looked at first: other threads may prove more at any time. */
+    uint64_t movable = TARN_DEBUG_CHECKS ? bytes_movable(pool, want) : 0;
+
+    TN_ASSERT(tn_pool_is_locked(pool) && want->bytes <= want->room);
+    *moves = (struct tn_moves){.count = 0};
+    choose(pool, want, moves);
+    TN_ASSERT(moves->bytes >= movable || is_bounded(pool, want, moves));
+    (void)movable;
 }

@@ -38,11 +38,8 @@ struct tn_want {
     const struct tn_block *extended; /* NULL: none */
 };
 
-/* Chooses memory for the growth; none where moves are forbidden. */
+/* Chooses memory for the growth; none where moves are forbidden. By contract, memory is then made only
+ * where nothing else could move. */
 void tn_moves_choose(tarn_pool *pool, const struct tn_want *want, struct tn_moves *moves);
-
-/* For a contract: whether no other memory could have moved, where the growth wants more. */
-bool tn_moves_leave_none(const tarn_pool *pool, const struct tn_want *want,
-                         const struct tn_moves *moves);
 
 #endif

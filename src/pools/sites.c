@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Trade-offs: places are found by walking segments, which are few, since they double. */
+#include "pools/sites.h"
+
+#include <stddef.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/error.h"
+#include "pools/ahead.h"
+#include "pools/device.h"
+#include "pools/handover.h"
+#include "pools/vacated.h"
+
+static void count_segment(tarn_pool *pool, const struct tn_segment *segment, bool made)
+{
+    static const enum tn_metric_id ids[] = {TN_SEGMENTS, TN_SEGMENT_BYTES, TN_OWN_SEGMENTS};
+    const uint64_t amounts[] = {1, segment->bytes, segment->is_own};
+    enum tn_heap_kind kind = (enum tn_heap_kind)segment->kind;
+
+    for (int i = 0; i < 3; i++) {
+        if (made)
+            tn_metric_add(&pool->counters.metrics[ids[i]], kind, amounts[i]);
+        else
+            tn_metric_remove(&pool->counters.metrics[ids[i]], kind, amounts[i]);
+        tn_device_count(pool->device, ids[i], kind, amounts[i], made);
+    }
+}
+
+/* Whether the heap may extend the FREE block. Idle memory is for captures alone: not everyone may
+ * take it. */
+static bool may_extend(const struct tn_block *block, const struct tn_heap *heap)
+{
+    const struct tn_arena *idle = &heap->arena->pool->idle;
+
+    if (block == NULL || block->state != TN_BLOCK_FREE || heap->arena == idle)
+        return false;
+    return block->heap == heap || (tn_arena_is_captured(heap->arena) && block->heap->arena == idle);
+}
+
+enum {
+    EXTENDED_MAX = 4, /* FREE blocks: small and large idle memory may take turns */
+    /* A segment, two splits, two for each block taken over; four for the growth, two for its
+     * caller. */
+    RECORDS_FOR_SITE = 3 + 2 * EXTENDED_MAX + 4 + 2,
+};
+
+/* The FREE bytes below which the heap may extend. */
+static uint64_t bytes_to_extend(const struct tn_block *unmapped, const struct tn_heap *heap)
+{
+    const struct tn_block *block = unmapped->previous;
+    uint64_t bytes = 0;
+
+    for (int i = 0; i < EXTENDED_MAX && may_extend(block, heap); i++) {
+        bytes += tn_block_bytes(block);
+        block = block->previous;
+    }
+    return bytes;
+}
+
+/* Makes the FREE bytes below one block of the heap; returns the bytes. Takes up to two records for
+ * each block of idle memory. */
+static uint64_t extend(tarn_pool *pool, struct tn_heap *heap, const struct tn_block *unmapped)
+{
+    struct tn_block *below = unmapped->previous;
+
+    for (int i = 0; i < EXTENDED_MAX && may_extend(below, heap); i++) {
+        if (below->heap != heap)
+            tn_heap_take_free(pool, heap, below);
+        below = unmapped->previous;
+        TN_ASSERT(below->state == TN_BLOCK_FREE && below->heap == heap);
+        if (!may_extend(below->previous, heap))
+            break;
+        below = below->previous;
+    }
+    return may_extend(unmapped->previous, heap) ? tn_block_bytes(unmapped->previous) : 0;
+}
+
+/* Finds a site in the segment at which the heap can grow to a FREE block of bytes: the highest, or
+ * for a capture the one with most to extend, where that is more than is found already. */
+static void search_segment(const tarn_pool *pool, const struct tn_segment *segment,
+                           const struct tn_heap *heap, uint64_t bytes, struct tn_site *found)
+{
+    uint32_t left = segment->unmapped_count;
+
+    for (struct tn_block *block = segment->last_block; left > 0; block = block->previous) {
+        struct tn_site site = {.unmapped = block};
+
+        if (block->state != TN_BLOCK_UNMAPPED)
+            continue;
+        left -= 1;
+        site.have = bytes_to_extend(block, heap);
+        if (site.have + tn_block_bytes(block) < bytes ||
+            (found->unmapped != NULL && site.have <= found->have))
+            continue;
+        site.room = tn_vacated_room(pool, segment, block->offset, tn_block_bytes(block));
+        if (site.have + site.room < bytes)
+            continue;
+        *found = site;
+        if (!tn_arena_is_captured(heap->arena))
+            return;
+    }
+}
+
+/* Whether the heap may grow in the segment: its own, or one of idle memory. What a capture extends
+ * can never move, so it does not begin in a segment for small blocks, which soon ends. */
+static bool grows_in(const tarn_pool *pool, const struct tn_segment *segment,
+                     const struct tn_heap *heap, const struct tn_arena *group)
+{
+    const struct tn_arena *grower = segment->grower->arena;
+
+    if (segment->grower == heap)
+        return true;
+    return (grower == &pool->idle || grower == group) &&
+           (!tn_arena_is_captured(heap->arena) || segment->kind == (int)heap->kind);
+}
+
+static bool find_site(tarn_pool *pool, const struct tn_heap *heap, uint64_t bytes,
+                      struct tn_site *site)
+{
+    const struct tn_arena *group = tn_arena_of_group(pool, heap->arena);
+
+    TN_ASSERT(tn_pool_is_locked(pool));
+    site->unmapped = NULL;
+    for (struct tn_segment *segment = pool->segments.first; segment != NULL;
+         segment = segment->next) {
+        if (!grows_in(pool, segment, heap, group))
+            continue;
+        search_segment(pool, segment, heap, bytes, site);
+        if (site->unmapped != NULL && !tn_arena_is_captured(heap->arena))
+            return true;
+    }
+    return site->unmapped != NULL;
+}
+
+/* Makes a new segment for the heap, a single UNMAPPED block; takes one record. */
+static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
+                               struct tn_block **place)
+{
+    uint64_t size = tn_segment_bytes_next(pool, heap);
+    bool own;
+    struct tn_segment *segment;
+    struct tn_block *block;
+    tarn_status status;
+
+    if (size < bytes && bytes <= tn_segment_bytes_after(pool, heap, size))
+        size = tn_segment_bytes_after(pool, heap, size);
+    own = bytes > size;
+    status = tn_segment_create(&pool->device->regions, own ? bytes : size, pool,
+                               pool->segments.next_index, &segment);
+
+    if (status == TARN_ERR_ADDRESS_SPACE && !own) {
+        own = true; /* the need alone may find addresses */
+        status = tn_segment_create(&pool->device->regions, bytes, pool, pool->segments.next_index,
+                                   &segment);
+    }
+    if (status != TARN_OK)
+        return status;
+    block = tn_block_take(&pool->store);
+    block->segment = segment;
+    tn_block_set_bytes(block, segment->bytes);
+    block->state = TN_BLOCK_UNMAPPED;
+    segment->first_block = block;
+    segment->last_block = block;
+    segment->unmapped_count = 1;
+    segment->grower = heap;
+    segment->kind = (int)heap->kind;
+    segment->is_own = own;
+    segment->previous = pool->segments.last;
+    if (pool->segments.last != NULL)
+        pool->segments.last->next = segment;
+    else
+        pool->segments.first = segment;
+    pool->segments.last = segment;
+    pool->segments.next_index += 1;
+    count_segment(pool, segment, true);
+    if (!own)
+        heap->segment_bytes = tn_segment_bytes_after(pool, heap, size);
+    *place = block;
+    TN_ASSERT(segment->bytes >= bytes && pool->segments.last == segment);
+    return TARN_OK;
+}
+
+static void remove_segment(tarn_pool *pool, struct tn_segment *segment)
+{
+    TN_ASSERT(segment->first_block == segment->last_block);
+    TN_ASSERT(segment->chunk_count == 0 && segment->checkpoint_count == 0);
+    if (segment->previous != NULL)
+        segment->previous->next = segment->next;
+    else
+        pool->segments.first = segment->next;
+    if (segment->next != NULL)
+        segment->next->previous = segment->previous;
+    else
+        pool->segments.last = segment->previous;
+    count_segment(pool, segment, false);
+    tn_block_give(&pool->store, segment->first_block);
+    tn_segment_destroy(segment);
+}
+
+static bool is_bare(const struct tn_segment *segment)
+{
+    return segment->first_block == segment->last_block &&
+           segment->first_block->state == TN_BLOCK_UNMAPPED && segment->checkpoint_count == 0 &&
+           segment->vacated_count == 0;
+}
+
+/* Finds or makes a site for a FREE block of bytes. */
+tarn_status tn_site_provide(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
+                            struct tn_site *site)
+{
+    tarn_status status;
+
+    if (!tn_blocks_reserve(&pool->store, RECORDS_FOR_SITE))
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for block records");
+    if (find_site(pool, heap, bytes, site)) {
+        site->have = extend(pool, heap, site->unmapped);
+        if (site->have > 0 && !tn_block_reserve_entries(site->unmapped->previous))
+            return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
+        return TARN_OK;
+    }
+    status = add_segment(pool, heap, bytes, &site->unmapped);
+    if (status != TARN_OK)
+        return status;
+    site->have = 0;
+    site->room = tn_block_bytes(site->unmapped);
+    return TARN_OK;
+}
+
+bool tn_segment_remove_bare(tarn_pool *pool, struct tn_segment *segment)
+{
+    bool bare = is_bare(segment);
+
+    TN_ASSERT(tn_pool_is_locked(pool));
+    if (bare)
+        remove_segment(pool, segment);
+    return bare;
+}
+
+void tn_segments_remove_all(tarn_pool *pool)
+{
+    TN_ASSERT(tn_pool_is_locked(pool) && pool->chunks.count == 0);
+    while (pool->segments.first != NULL) {
+        struct tn_segment *segment = pool->segments.first;
+
+        pool->segments.first = segment->next;
+        count_segment(pool, segment, false);
+        tn_segment_destroy(segment);
+    }
+    pool->segments.last = NULL;
+}
