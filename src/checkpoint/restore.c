@@ -38,6 +38,8 @@
 #include "pools/grow.h"
 #include "pools/handover.h"
 #include "pools/ladder.h"
+#include "pools/proofs.h"
+#include "pools/vacated.h"
 
 enum { AHEAD = 8 }; /* blocks: some hundred nanoseconds ahead */
 
@@ -413,7 +415,8 @@ static void commit(struct attempt *attempt)
     if (plan->revived_count > 0)
         plan->pool->copies.revived_stamp = tn_gpu_epoch(&plan->pool->device->gpu);
     tn_settle_commit(&plan->settlement);
-    plan->pool->copies.settled_stamp = tn_gpu_epoch(&plan->pool->device->gpu);
+    tn_vacated_forget_proven(plan->pool);
+    tn_proofs_settle(plan->pool, plan->settlement.order);
     tn_idle_sort(plan->pool);
     tn_pool_sort_free(plan->pool);
 }

@@ -36,6 +36,8 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
     arena->fence = NULL;
     arena->progress = (struct tn_progress){.event = NULL};
     arena->unasked_bytes = 0;
+    arena->settled_stamp = 0;
+    arena->vain_asks = 0;
     arena->ancestry = (struct tn_ancestry){.count = 0};
     arena->births = NULL;
     arena->store = (struct tn_block_store){.slabs = NULL};

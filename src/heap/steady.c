@@ -132,7 +132,7 @@ struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, ui
 
     TN_ASSERT(tn_arena_is_locked(arena));
     TN_ASSERT(heap->arena == arena);
-    if (TN_UNLIKELY(heap->counters.freed.bytes > arena->unasked_bytes_left))
+    if (TN_UNLIKELY(heap->counters.freed.bytes >= arena->unasked_bytes_left))
         return NULL;
     block = tn_loose_pick(heap, bytes, alignment);
     if (block == NULL && bytes > (uint64_t)LARGEST_UNITS << TN_BLOCK_BITS)

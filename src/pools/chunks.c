@@ -151,7 +151,7 @@ static tarn_status give_it_memory(tarn_pool *pool, struct tn_chunk *chunk)
 static tarn_status share_memory(tarn_pool *pool, struct tn_chunk *chunk,
                                 const struct tn_chunk *from)
 {
-    bool own = from->vacated_by == atomic_load(&chunk->arena);
+    bool own = from->vacated_from->arena == atomic_load(&chunk->arena);
     tarn_status status = tn_chunk_map(chunk, from->memory, pool->peer_mask);
 
     if (status != TARN_OK)
@@ -223,12 +223,11 @@ static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapp
 
 static void vacate_chunk(tarn_pool *pool, struct tn_chunk *chunk)
 {
-    struct tn_arena *arena = chunk->heap->arena;
+    struct tn_heap *from = chunk->heap;
 
     leave(pool, chunk);
     tn_chunk_pass(chunk, NULL);
-    tn_live_drop(chunk);
-    tn_vacated_enter(pool, chunk, arena);
+    tn_vacated_enter(pool, chunk, from);
 }
 
 /* Count chunks mapped for good, or no longer mapped; segments likewise. */
@@ -278,6 +277,15 @@ static uint64_t next_chunk(const struct tn_supply *supply, uint64_t done, size_t
                          : tn_min((uint64_t)1 << tn_log2_floor(left), supply->made.chunk_bytes_max);
 }
 
+/* From now on the memory is elsewhere. */
+static void conclude_moves(tarn_pool *pool, const struct tn_moves *moves)
+{
+    for (size_t i = 0; i < moves->count; i++) {
+        count_unmapped(pool, moves->chunks[i]);
+        tn_live_drop(moves->chunks[i]);
+    }
+}
+
 /* Maps the supply, all or nothing; prepared. Other arenas may go on meanwhile. */
 static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_segment *segment,
                               uint64_t offset, const struct tn_supply *supply)
@@ -299,6 +307,7 @@ static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_s
         }
     }
     if (status == TARN_OK) {
+        conclude_moves(pool, &supply->moves); /* first, or peaks would have the memory twice */
         count_mapped(pool, heap->kind, end - offset, count);
         return TARN_OK;
     }
@@ -324,11 +333,11 @@ tarn_status tn_chunks_add(tarn_pool *pool, struct tn_heap *heap, struct tn_segme
 
 void tn_chunks_remove(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped to)
 {
-    count_unmapped(pool, chunk);
     if (to == TN_UNMAPPED_LATER) {
         vacate_chunk(pool, chunk);
         return;
     }
+    count_unmapped(pool, chunk);
     if (chunk->memory->chunk_count > 1)
         tn_vacated_close_of(pool, chunk->memory); /* P29 */
     remove_chunk(pool, chunk, to);
@@ -336,11 +345,8 @@ void tn_chunks_remove(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped 
 
 void tn_chunks_reoccupy(tarn_pool *pool, struct tn_chunk *chunk)
 {
-    struct tn_arena *arena = tn_vacated_leave_last(pool, chunk);
-
-    tn_chunk_pass(chunk, &arena->heaps[chunk->kind]);
+    tn_chunk_pass(chunk, tn_vacated_leave_last(pool, chunk));
     enter(pool, chunk, find_id(pool));
-    count_mapped(pool, (enum tn_heap_kind)chunk->kind, chunk->bytes, 1);
 }
 
 tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)

@@ -131,7 +131,7 @@ static void reoccupy(tarn_pool *pool, const struct tn_moves *moves)
 }
 
 enum {
-    RECORDS_FOR_GROWTH = 4, /* two splits; two for the caller */
+    RECORDS_FOR_GROWTH = 4 + TN_RECORDS_TO_EXTEND, /* two splits; two for the caller */
     RECORDS_FOR_MOVE = 2,
 };
 
@@ -152,7 +152,9 @@ static void make_supply(tarn_pool *pool, struct tn_heap *heap, const struct wish
                                  .left = wish->left};
     struct tn_want want = {.heap = heap,
                            .room = site->room,
-                           .extended = site->have > 0 ? site->unmapped->previous : NULL};
+                           .extended = {site->unmapped->segment,
+                                        site->unmapped->offset - site->have,
+                                        site->unmapped->offset}};
 
     TN_ASSERT(wish->bytes > site->have && site->unmapped->state == TN_BLOCK_UNMAPPED);
     supply->made = wish->frugal ? tn_growth_size_frugal(heap, &lack)
@@ -213,6 +215,7 @@ static tarn_status map_supply(tarn_pool *pool, struct tn_heap *heap, const struc
     }
     *run = (struct tn_run){segment, offset, offset + tn_supply_bytes(supply)};
     enter_mapped(pool, heap, unmapped, offset, tn_supply_bytes(supply));
+    tn_site_extend(pool, heap, segment, offset);
     return TARN_OK;
 }
 
@@ -234,11 +237,12 @@ tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap, uint64_
 
     if (status != TARN_OK)
         return status;
+    segment = site.unmapped->segment;
     if (site.have >= bytes) {
+        tn_site_extend(pool, heap, segment, site.unmapped->offset);
         *growth = made;
         return TARN_OK;
     }
-    segment = site.unmapped->segment;
     status = map_supply(pool, heap, &site, &supply, &made.mapped);
     if (status == TARN_OK) {
         tn_growth_enter(pool, heap, run, made.mapped.end - made.mapped.begin);

@@ -312,8 +312,7 @@ uint64_t tn_arenas_give_idle(tarn_pool *pool)
     return moved;
 }
 
-/* The block over the offset. Searches from above, where the newest mapping is. */
-static struct tn_block *block_over(const struct tn_segment *segment, uint64_t offset)
+struct tn_block *tn_segment_block_at(const struct tn_segment *segment, uint64_t offset)
 {
     struct tn_block *block = segment->last_block;
 
@@ -325,7 +324,7 @@ static struct tn_block *block_over(const struct tn_segment *segment, uint64_t of
 
 void tn_run_give_idle(tarn_pool *pool, struct tn_heap *from, struct tn_run run)
 {
-    struct tn_block *block = block_over(run.segment, run.begin);
+    struct tn_block *block = tn_segment_block_at(run.segment, run.begin);
 
     TN_ASSERT(block->state == TN_BLOCK_FREE && tn_block_end(block) >= run.end); /* P3 */
     TN_ASSERT(from->arena->pool == pool && from->arena != &pool->idle);

@@ -26,6 +26,13 @@ struct candidates {
     uint16_t count;
 };
 
+static bool is_extended(const struct tn_want *want, const struct tn_segment *segment,
+                        uint64_t offset)
+{
+    return segment == want->extended.segment && offset >= want->extended.begin &&
+           offset < want->extended.end;
+}
+
 static unsigned size_of(uint64_t bytes)
 {
     return tn_log2_floor(bytes / TN_PAGE_BYTES);
@@ -78,7 +85,7 @@ static void add_heap(const tarn_pool *pool, struct candidates *candidates,
     for (const struct tn_block *block = tn_bins_find(&heap->bins, TN_PAGE_BYTES);
          block != NULL && candidates->count < CANDIDATES_MAX;
          block = tn_bins_next(&heap->bins, block, TN_PAGE_BYTES)) {
-        if (block != candidates->want->extended)
+        if (!is_extended(candidates->want, block->segment, block->offset))
             add_inside(pool, candidates, block);
     }
 }
@@ -155,7 +162,6 @@ __attribute__((unused)) static uint64_t bytes_movable(const tarn_pool *pool,
                                                       const struct tn_want *want)
 {
     const struct tn_arena *arena = want->heap->arena;
-    const struct tn_block *extended = want->extended;
     uint64_t bytes = 0;
 
     for (size_t id = 0; id < pool->chunks.ids; id++) {
@@ -164,8 +170,7 @@ __attribute__((unused)) static uint64_t bytes_movable(const tarn_pool *pool,
 
         if (chunk == NULL || chunk->used_bytes > 0 || !may_move(pool, want->heap, chunk))
             continue;
-        if (extended != NULL && extended->segment == atomic_load(&chunk->segment) &&
-            chunk->offset >= extended->offset && tn_chunk_end(chunk) <= tn_block_end(extended))
+        if (is_extended(want, atomic_load(&chunk->segment), chunk->offset))
             continue;
         if (of == arena || of == &pool->idle ||
             (!tn_arena_is_captured(arena) && !tn_arena_is_captured(of)))

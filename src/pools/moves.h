@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /* moves.h -- memory that moves to the addresses of a growth, before any is created.
  *
- * A growth first looks for chunks which are all free and held by nobody, in the heaps of its own
- * arena and in the pool's idle memory. Their memory moves: it is mapped at the growth's addresses,
+ * A growth first looks for chunks which are all free and held by nobody, in its own arena, in the
+ * pool's idle memory and in the arenas of other streams. Their memory moves: it is mapped at the growth's addresses,
  * and its old place is vacated (pools/vacated.h). In its own arena this needs no proof, since later
- * work of the arena's stream comes behind the work of before, at whichever address. Idle memory
- * moves once it is proven idle, as for everybody who takes it.
+ * work of the arena's stream comes behind the work of before, at whichever address. Idle memory and
+ * memory of other streams move once they are proven idle. A capture takes nothing of streams.
  *
  * A move takes the driver about as long as making memory does. A program whose large blocks grow
  * and shrink for ever moves memory for ever: tarn_device_options.move_limit_bytes is for programs
  * that would rather have more memory.
  *
- * Which memory moves follows from the arena's calls and from idle memory alone.
+ * Which memory moves follows from the arena's calls, and from what is proven by then.
  *
  * Locking: the pool's lock. */
 #ifndef TARN_POOLS_MOVES_H
 #define TARN_POOLS_MOVES_H
 
-#include "pools/pool.h"
+#include "pools/handover.h"
 
 enum { TN_MOVES_MAX = 64 };
 
@@ -35,7 +35,7 @@ struct tn_want {
     uint64_t bytes;
     uint64_t room; /* of addresses; a chunk may be larger than what is lacking */
     /* FREE bytes which the growth extends: their chunks stay. */
-    const struct tn_block *extended; /* NULL: none */
+    struct tn_run extended; /* empty: none */
 };
 
 /* Chooses memory for the growth; none where moves are forbidden. By contract, memory is then made only

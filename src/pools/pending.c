@@ -265,6 +265,7 @@ static void count_freed(struct tn_block *block)
 {
     uint64_t freed_stamp = tn_block_cold(block)->freed_stamp;
 
+    block->heap->arena->unasked_bytes += tn_block_bytes(block);
     tn_block_count_freed(block, freed_stamp, block->graphs_alone ? 0 : freed_stamp);
 }
 
@@ -368,6 +369,7 @@ void tn_pending_free(tarn_pool *pool, struct tn_block *block)
     if (moves)
         tn_heap_give_up(pool, block);
     /* Users of the block may still run, before the caller's stream. */
+    block->heap->arena->unasked_bytes += tn_block_bytes(block);
     tn_block_count_freed(block, stamp, stamp);
     tn_heap_put(&pool->store, block);
 }

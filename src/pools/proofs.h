@@ -4,10 +4,11 @@
  * A wait for the device proves all memory idle, but hardly ever happens. In a pool with several
  * arenas an allocation therefore asks its stream for an event now and then (driver/progress.h),
  * namely after frees of 1/16 of the arena's memory, and 32 MiB at least. Once the event is done,
- * what the arena freed before may leave it.
+ * what the arena freed before may leave it. While no growth looks for such memory, each question
+ * doubles these bytes, up to sixteen times.
  *
- * What a restore frees is an exception: the pool has only ordered the restore's stream behind the
- * uses of that memory. The caller orders the memory's own stream later.
+ * What a restore frees of other streams is an exception: the pool has only ordered the restore's
+ * stream behind the uses of that memory. The caller orders the memory's own stream later.
  *
  * Trade-offs: what a stream frees after its last allocation stays unproven until a wait, since only
  * a call with its handle may ask. The handle of a default stream would be valid at any time.
@@ -24,7 +25,7 @@ static inline bool tn_pool_has_proven(const tarn_pool *pool, const struct tn_are
                                       uint64_t stamp)
 {
     return tn_gpu_is_proven(&pool->device->gpu, stamp) ||
-           (arena != NULL && stamp > pool->copies.settled_stamp &&
+           (arena != NULL && stamp > arena->settled_stamp &&
             tn_progress_proves(&arena->progress, stamp));
 }
 
@@ -34,7 +35,10 @@ uint64_t tn_proofs_bytes_left(const tarn_pool *pool, const struct tn_arena *aren
 /* Asks the stream, which is the arena's, as this call has looked at it. */
 void tn_proofs_ask(tarn_pool *pool, struct tn_arena *arena, tn_cu_stream stream);
 
-/* Looks which events are done. */
+/* A growth looks which events are done. */
 void tn_proofs_poll(tarn_pool *pool);
+
+/* A restore has freed memory of all streams, and put the stream of this order behind its uses. */
+void tn_proofs_settle(tarn_pool *pool, struct tn_order order);
 
 #endif

@@ -38,11 +38,12 @@ static bool may_extend(const struct tn_block *block, const struct tn_heap *heap)
     return block->heap == heap || (tn_arena_is_captured(heap->arena) && block->heap->arena == idle);
 }
 
+_Static_assert(TN_RECORDS_TO_EXTEND == 2 * 4, "two for each FREE block");
+
 enum {
     EXTENDED_MAX = 4, /* FREE blocks: small and large idle memory may take turns */
-    /* A segment, two splits, two for each block taken over; four for the growth, two for its
-     * caller. */
-    RECORDS_FOR_SITE = 3 + 2 * EXTENDED_MAX + 4 + 2,
+    /* A segment, and what is left to the caller. */
+    RECORDS_FOR_SITE = 1 + 6 + TN_RECORDS_TO_EXTEND,
 };
 
 /* The FREE bytes below which the heap may extend. */
@@ -58,22 +59,32 @@ static uint64_t bytes_to_extend(const struct tn_block *unmapped, const struct tn
     return bytes;
 }
 
-/* Makes the FREE bytes below one block of the heap; returns the bytes. Takes up to two records for
- * each block of idle memory. */
-static uint64_t extend(tarn_pool *pool, struct tn_heap *heap, const struct tn_block *unmapped)
+/* Makes room in the indices for a block that begins in the bytes to extend; false: no memory. */
+static bool reserve_entries(const struct tn_block *unmapped, const struct tn_heap *heap)
 {
-    struct tn_block *below = unmapped->previous;
+    const struct tn_block *block = unmapped->previous;
 
-    for (int i = 0; i < EXTENDED_MAX && may_extend(below, heap); i++) {
+    for (int i = 0; i < EXTENDED_MAX && may_extend(block, heap); i++) {
+        if (!tn_block_reserve_entries(block))
+            return false;
+        block = block->previous;
+    }
+    return true;
+}
+
+void tn_site_extend(tarn_pool *pool, struct tn_heap *heap, const struct tn_segment *segment,
+                    uint64_t offset)
+{
+    TN_ASSERT(tn_pool_is_locked(pool));
+    for (int i = 0; i < EXTENDED_MAX && offset > 0; i++) {
+        struct tn_block *below = tn_segment_block_at(segment, offset - 1);
+
+        if (!may_extend(below, heap))
+            return;
         if (below->heap != heap)
             tn_heap_take_free(pool, heap, below);
-        below = unmapped->previous;
-        TN_ASSERT(below->state == TN_BLOCK_FREE && below->heap == heap);
-        if (!may_extend(below->previous, heap))
-            break;
-        below = below->previous;
+        offset = tn_segment_block_at(segment, offset - 1)->offset;
     }
-    return may_extend(unmapped->previous, heap) ? tn_block_bytes(unmapped->previous) : 0;
 }
 
 /* Finds a site in the segment at which the heap can grow to a FREE block of bytes: the highest, or
@@ -214,8 +225,7 @@ tarn_status tn_site_provide(tarn_pool *pool, struct tn_heap *heap, uint64_t byte
     if (!tn_blocks_reserve(&pool->store, RECORDS_FOR_SITE))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for block records");
     if (find_site(pool, heap, bytes, site)) {
-        site->have = extend(pool, heap, site->unmapped);
-        if (site->have > 0 && !tn_block_reserve_entries(site->unmapped->previous))
+        if (!reserve_entries(site->unmapped, heap))
             return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
         return TARN_OK;
     }

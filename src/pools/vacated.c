@@ -17,16 +17,18 @@ static bool is_over(const struct tn_chunk *place, const struct tn_segment *segme
 
 static bool is_proven(const tarn_pool *pool, const struct tn_chunk *place)
 {
-    return tn_pool_has_proven(pool, place->vacated_by, place->freed_stamp);
+    const struct tn_heap *from = place->vacated_from;
+
+    return tn_pool_has_proven(pool, from != NULL ? from->arena : NULL, place->freed_stamp);
 }
 
-void tn_vacated_enter(tarn_pool *pool, struct tn_chunk *chunk, struct tn_arena *arena)
+void tn_vacated_enter(tarn_pool *pool, struct tn_chunk *chunk, struct tn_heap *from)
 {
     struct tn_vacated *vacated = &pool->vacated;
 
     TN_ASSERT(tn_pool_is_locked(pool));
     tn_chunk_vacate(chunk);
-    chunk->vacated_by = arena != &pool->idle ? arena : NULL;
+    chunk->vacated_from = from;
     chunk->vacated_at = pool->counters.events[TN_GROWTHS].count;
     chunk->next = NULL;
     if (vacated->last != NULL)
@@ -37,7 +39,7 @@ void tn_vacated_enter(tarn_pool *pool, struct tn_chunk *chunk, struct tn_arena *
     vacated->count += 1;
 }
 
-struct tn_arena *tn_vacated_leave_last(tarn_pool *pool, struct tn_chunk *chunk)
+struct tn_heap *tn_vacated_leave_last(tarn_pool *pool, struct tn_chunk *chunk)
 {
     struct tn_vacated *vacated = &pool->vacated;
     struct tn_chunk **link = &vacated->first;
@@ -52,7 +54,7 @@ struct tn_arena *tn_vacated_leave_last(tarn_pool *pool, struct tn_chunk *chunk)
     vacated->last = before;
     vacated->count -= 1;
     tn_chunk_reoccupy(chunk);
-    return chunk->vacated_by != NULL ? chunk->vacated_by : &pool->idle;
+    return chunk->vacated_from;
 }
 
 /* Closes the place at the link, behind the place before. */
@@ -82,6 +84,15 @@ static void close_proven(tarn_pool *pool, uint64_t growths)
             before = *link;
             link = &before->next;
         }
+    }
+}
+
+void tn_vacated_forget_proven(tarn_pool *pool)
+{
+    TN_ASSERT(tn_pool_is_locked(pool));
+    for (struct tn_chunk *place = pool->vacated.first; place != NULL; place = place->next) {
+        if (is_proven(pool, place))
+            place->freed_stamp = 0;
     }
 }
 
@@ -162,7 +173,7 @@ void tn_vacated_orphan(tarn_pool *pool, const struct tn_arena *arena)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
     for (struct tn_chunk *place = pool->vacated.first; place != NULL; place = place->next) {
-        if (place->vacated_by == arena)
-            place->vacated_by = NULL;
+        if (place->vacated_from != NULL && place->vacated_from->arena == arena)
+            place->vacated_from = NULL;
     }
 }

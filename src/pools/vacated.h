@@ -26,12 +26,15 @@ enum {
     TN_VACATED_MAX = 1024,   /* more places than these are not vacated */
 };
 
-/* The chunk's memory moves to another chunk. The chunk has no block, no heap and no id. arena: whose
- * it was. */
-void tn_vacated_enter(tarn_pool *pool, struct tn_chunk *chunk, struct tn_arena *arena);
+/* The chunk's memory moves to another chunk. The chunk has no block, no heap and no id. from: the
+ * heap that it was of. */
+void tn_vacated_enter(tarn_pool *pool, struct tn_chunk *chunk, struct tn_heap *from);
 
-/* Undoes the last tn_vacated_enter, which was for this chunk; returns its arena. */
-struct tn_arena *tn_vacated_leave_last(tarn_pool *pool, struct tn_chunk *chunk);
+/* Undoes the last tn_vacated_enter, which was for this chunk; returns its heap. */
+struct tn_heap *tn_vacated_leave_last(tarn_pool *pool, struct tn_chunk *chunk);
+
+/* Before events of streams prove less than now: places proven by now stay proven. */
+void tn_vacated_forget_proven(tarn_pool *pool);
 
 /* Closes places which are old enough and proven. */
 void tn_vacated_poll(tarn_pool *pool);

@@ -101,7 +101,7 @@ void tn_chunk_vacate(struct tn_chunk *chunk)
 {
     struct tn_segment *segment = chunk->segment;
 
-    TN_ASSERT(chunk->memory != NULL && chunk->heap == NULL && chunk->live == NULL);
+    TN_ASSERT(chunk->memory != NULL && chunk->heap == NULL && chunk->live_count == 0);
     TN_ASSERT(tn_segment_chunk_at(segment, chunk->offset) == chunk);
     tn_address_table_set_pages(tn_chunk_address(chunk), chunk->bytes, NULL);
     segment->mapped_bytes -= chunk->bytes; /* V5 */

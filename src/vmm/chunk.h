@@ -55,8 +55,8 @@ struct tn_chunk {
      * does not prove idle: P26 in claims/hold.h. */
     uint64_t outside_stamp;
     /* Of a vacated place: pools/vacated.h */
-    struct tn_arena *vacated_by; /* NULL: idle memory, or the arena has ended */
-    uint64_t vacated_at;         /* growths of the pool before */
+    struct tn_heap *vacated_from; /* NULL: its arena has ended */
+    uint64_t vacated_at;          /* growths of the pool before */
 };
 
 #define TN_CHUNK_MAGIC 0x5443686eULL

@@ -588,6 +588,26 @@ START_TEST(graphs_in_any_order_need_hardly_more_than_the_largest)
 }
 END_TEST
 
+/* Two captures are under way: what the first fails to extend serves the second. */
+START_TEST(a_capture_that_cannot_grow_takes_nothing)
+{
+    tarn_graph *graph = unit_graph(pool, stream, 32 * MIB, NULL);
+    tarn_capture *first;
+    tarn_capture *second;
+    void *address;
+
+    OK(tarn_pool_set_limit(pool, unit_stats(pool).mapped_bytes));
+    first = unit_begin(pool, stream);
+    second = unit_begin(pool, other);
+    STATUS(TARN_ERR_LIMIT, tarn_pool_malloc(pool, 64 * MIB, 0, stream, &address));
+    (void)unit_alloc(pool, 32 * MIB, other);
+    OK(tarn_pool_validate(pool));
+    OK(tarn_graph_destroy(unit_end(second)));
+    OK(tarn_graph_destroy(unit_end(first)));
+    OK(tarn_graph_destroy(graph));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("grow");
@@ -603,6 +623,7 @@ int main(void)
     tcase_add_test(places, a_heap_grows_in_a_segment_of_idle_memory);
     tcase_add_test(places, a_hole_is_mapped_in_parts_and_unmapped_again);
     tcase_add_test(places, others_go_on_while_the_driver_maps);
+    tcase_add_test(places, a_capture_that_cannot_grow_takes_nothing);
     tcase_add_loop_test(places, graphs_in_any_order_need_hardly_more_than_the_largest, 0, 21);
     suite_add_tcase(suite, places);
     tcase_add_checked_fixture(failures, make_pool, NULL);

@@ -105,7 +105,7 @@ START_TEST(an_event_proves_nothing_of_what_a_restore_freed)
     free_and_ask();
     test_synchronize(other);
     tn_pool_lock(pool);
-    pool->copies.settled_stamp = tn_gpu_epoch(&device->gpu);
+    tn_proofs_settle(pool, unit_order(device, stream));
     tn_pool_unlock(pool);
     before = mapped();
     (void)unit_alloc(pool, 32 * MIB, stream);
@@ -121,7 +121,8 @@ START_TEST(a_restore_says_what_it_has_freed)
     OK(tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, stream, &checkpoint));
     (void)unit_alloc(pool, 2 * MIB, other);
     OK(tarn_checkpoint_restore(checkpoint, stream, &delta));
-    ck_assert_uint_eq(pool->copies.settled_stamp, tn_gpu_epoch(&device->gpu));
+    ck_assert_uint_eq(arena_of(other)->settled_stamp, tn_gpu_epoch(&device->gpu));
+    ck_assert_uint_eq(arena_of(stream)->settled_stamp, 0);
     tarn_delta_destroy(delta);
     OK(tarn_checkpoint_destroy(checkpoint));
 }
@@ -148,6 +149,7 @@ START_TEST(a_move_that_fails_leaves_the_other_its_memory)
     static const char *const calls[] = {"cuMemMap", "cuMemSetAccess"};
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
     void *block = unit_alloc(pool, 64 * MIB, other);
+    struct tn_metric maps;
     uint64_t before;
 
     OK(tarn_free(block));
@@ -157,18 +159,100 @@ START_TEST(a_move_that_fails_leaves_the_other_its_memory)
     ck_assert(tn_blocks_reserve(&pool->store, 32));
     tn_proofs_poll(pool);
     before = tn_pool_mapped_bytes(pool);
+    maps = pool->counters.metrics[TN_CHUNKS];
     for (size_t i = 0; i < 2; i++) {
         sim.plan_fault(calls[i], 2, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
         STATUS(TARN_ERR_DEVICE_MEMORY, tn_heap_grow(pool, heap, 62 * MIB, true));
         ck_assert_uint_eq(sim.clear_fault(NULL), 1);
         ck_assert_uint_eq(tn_pool_mapped_bytes(pool), before);
+        ck_assert_mem_eq(&maps, &pool->counters.metrics[TN_CHUNKS], sizeof maps);
         ck_assert_uint_eq(pool->vacated.count, 0);
         OK(tn_pool_check(pool));
     }
     tn_pool_unlock(pool);
+    STATUS(TARN_ERR_DOUBLE_FREE, tarn_free((char *)block + 32 * MIB)); /* the chunk still has its index */
     ck_assert_uint_eq(tn_block_bytes(unit_block(unit_alloc(pool, 60 * MIB, other))), 60 * MIB);
     ck_assert_uint_eq(mapped(), before);
     OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* The small heap has a chunk that was mapped for large blocks. */
+START_TEST(a_move_that_fails_leaves_each_heap_its_chunks)
+{
+    struct tn_heap *large = unit_heap(pool, stream, TN_HEAP_LARGE);
+    struct tn_heap *small = unit_heap(pool, stream, TN_HEAP_SMALL);
+    void *block = unit_alloc(pool, 32 * MIB, stream);
+    const struct tn_chunk *chunk = unit_chunk(block);
+    uint64_t bytes;
+
+    OK(tarn_free(block));
+    unit_settle(pool);
+    OK(tn_gpu_wait_idle(&device->gpu));
+    tn_pool_lock(pool);
+    ck_assert(tn_blocks_reserve(&pool->store, 64));
+    tn_run_give_idle(pool, large,
+                     (struct tn_run){chunk->segment, chunk->offset, tn_chunk_end(chunk)});
+    ck_assert_ptr_nonnull(tn_heap_find(pool, small, 8 * MIB));
+    bytes = small->mapped_bytes;
+    ck_assert_uint_gt(bytes, 8 * MIB);
+    sim.plan_fault("cuMemMap", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_heap_grow(pool, large, 8 * MIB, true));
+    ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+    ck_assert_uint_eq(small->mapped_bytes, bytes);
+    OK(tn_pool_check(pool));
+    tn_pool_unlock(pool);
+}
+END_TEST
+
+START_TEST(memory_that_waited_for_another_stream_counts)
+{
+    tn_cu_stream third = test_stream();
+    uint64_t before;
+
+    for (int i = 0; i < 4; i++) {
+        OK(tarn_free_on(unit_alloc(pool, 64 * MIB, other), third));
+        test_synchronize(third);
+        (void)unit_alloc(pool, 2 * MIB, other);
+    }
+    (void)unit_alloc(pool, 2 * MIB, other);
+    test_synchronize(other);
+    before = mapped();
+    (void)unit_alloc(pool, 32 * MIB, stream);
+    ck_assert_uint_eq(mapped(), before);
+}
+END_TEST
+
+START_TEST(where_nothing_moves_no_stream_is_asked)
+{
+    uint64_t recorded = sim.call_count("cuEventRecord");
+
+    device->move_limit_bytes = 0;
+    for (int i = 0; i < 8; i++) {
+        OK(tarn_free(unit_alloc(pool, 64 * MIB, other)));
+        (void)unit_alloc(pool, 2 * MIB, other);
+    }
+    ck_assert_uint_eq(sim.call_count("cuEventRecord"), recorded);
+}
+END_TEST
+
+/* Until a growth looks for memory again. */
+START_TEST(streams_are_asked_less_where_nobody_grows)
+{
+    uint64_t recorded;
+
+    (void)unit_alloc(pool, 64 * MIB, other);
+    OK(tarn_free(unit_alloc(pool, 64 * MIB, other)));
+    (void)unit_alloc(pool, 2 * MIB, other);
+    recorded = sim.call_count("cuEventRecord");
+    for (int i = 0; i < 64; i++) {
+        OK(tarn_free(unit_alloc(pool, 32 * MIB, other)));
+        OK(tarn_free(unit_alloc(pool, 2 * MIB, other)));
+        test_synchronize(other);
+    }
+    ck_assert_uint_le(sim.call_count("cuEventRecord"), recorded + 10);
+    (void)unit_alloc(pool, 256 * MIB, stream);
+    ck_assert_uint_eq(arena_of(other)->vain_asks, 0);
 }
 END_TEST
 
@@ -243,6 +327,10 @@ int main(void)
     tcase_add_test(tcase, a_restore_says_what_it_has_freed);
     tcase_add_test(tcase, a_capture_grows_without_memory_of_streams);
     tcase_add_test(tcase, a_move_that_fails_leaves_the_other_its_memory);
+    tcase_add_test(tcase, a_move_that_fails_leaves_each_heap_its_chunks);
+    tcase_add_test(tcase, memory_that_waited_for_another_stream_counts);
+    tcase_add_test(tcase, where_nothing_moves_no_stream_is_asked);
+    tcase_add_test(tcase, streams_are_asked_less_where_nobody_grows);
     tcase_add_test(tcase, a_stream_alone_is_never_asked);
     tcase_add_test(tcase, a_stream_is_asked_after_frees_of_a_part_of_its_memory);
     tcase_add_test(tcase, an_event_that_is_refused_does_no_harm);
