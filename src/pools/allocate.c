@@ -73,16 +73,18 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
     TN_ASSERT(tn_block_address(block) == start && tn_block_is_of(block, attempt->request->order));
 }
 
-/* Grows the heap. An arena asks how far its stream has come, in this call, which may use the
- * stream's handle: places that its memory has left wait for that. */
+/* Grows the heap. Outside captures it looks how far all streams have come, and asks its own in this
+ * call, which may use the handle: places that memory has left wait for that. */
 static tarn_status grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, bool frugal,
                         tn_cu_stream stream)
 {
+    bool captured = tn_arena_is_captured(heap->arena);
     tarn_status status;
 
-    tn_proofs_poll(pool);
+    if (!captured)
+        tn_proofs_poll(pool);
     status = tn_heap_grow(pool, heap, bytes, frugal);
-    if (status == TARN_OK && !tn_arena_is_captured(heap->arena) && pool->vacated.count > 0)
+    if (status == TARN_OK && !captured && pool->vacated.count > 0)
         tn_proofs_ask(pool, heap->arena, stream);
     return status;
 }

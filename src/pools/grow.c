@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "pools/device.h"
+#include "pools/handover.h"
 #include "pools/moves.h"
 #include "pools/sites.h"
 #include "pools/vacated.h"
@@ -121,12 +122,10 @@ static void reoccupy(tarn_pool *pool, const struct tn_moves *moves)
     TN_ASSERT(tn_pool_is_locked(pool));
     for (size_t i = moves->count; i-- > 0;) {
         struct tn_chunk *chunk = moves->chunks[i];
-        struct tn_block *block = atomic_load(&chunk->segment)->first_block;
+        struct tn_block *hole = tn_segment_block_at(chunk->segment, chunk->offset);
 
         tn_chunks_reoccupy(pool, chunk);
-        while (tn_block_end(block) <= chunk->offset)
-            block = block->next;
-        enter_mapped(pool, chunk->heap, block, chunk->offset, chunk->bytes);
+        enter_mapped(pool, chunk->heap, hole, chunk->offset, chunk->bytes);
     }
 }
 

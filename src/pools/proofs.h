@@ -4,8 +4,8 @@
  * A wait for the device proves all memory idle, but hardly ever happens. In a pool with several
  * arenas an allocation therefore asks its stream for an event now and then (driver/progress.h),
  * namely after frees of 1/16 of the arena's memory, and 32 MiB at least. Once the event is done,
- * what the arena freed before may leave it. While no growth looks for such memory, each question
- * doubles these bytes, up to sixteen times.
+ * what the arena freed before may leave it. Until a growth looks for such memory, each question
+ * doubles these bytes, that of the last growth included, up to sixteen times.
  *
  * What a restore frees of other streams is an exception: the pool has only ordered the restore's
  * stream behind the uses of that memory. The caller orders the memory's own stream later.

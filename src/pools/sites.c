@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Trade-offs: places are found by walking segments, which are few, since they double. */
+/* Trade-offs: sites are found by walking segments, which are few, since they double. */
 #include "pools/sites.h"
 
 #include <stddef.h>

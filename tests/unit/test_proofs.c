@@ -170,7 +170,8 @@ START_TEST(a_move_that_fails_leaves_the_other_its_memory)
         OK(tn_pool_check(pool));
     }
     tn_pool_unlock(pool);
-    STATUS(TARN_ERR_DOUBLE_FREE, tarn_free((char *)block + 32 * MIB)); /* the chunk still has its index */
+    STATUS(TARN_ERR_DOUBLE_FREE,
+           tarn_free((char *)block + 32 * MIB)); /* the chunk still has its index */
     ck_assert_uint_eq(tn_block_bytes(unit_block(unit_alloc(pool, 60 * MIB, other))), 60 * MIB);
     ck_assert_uint_eq(mapped(), before);
     OK(tarn_pool_validate(pool));
@@ -314,6 +315,23 @@ START_TEST(an_event_that_is_refused_does_no_harm)
 }
 END_TEST
 
+/* The driver does not say whether the event is done: it may not be. */
+START_TEST(a_question_that_is_refused_proves_nothing)
+{
+    uint64_t before;
+
+    free_and_ask();
+    test_synchronize(other);
+    before = mapped();
+    sim.plan_fault("cuEventQuery", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    (void)unit_alloc(pool, 32 * MIB, stream);
+    ck_assert_uint_ge(sim.clear_fault(NULL), 1);
+    ck_assert_uint_ge(mapped(), before + 32 * MIB);
+    ck_assert_uint_eq(arena_of(other)->progress.asked_stamp, 0); /* asked anew some time */
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("proofs");
@@ -334,6 +352,7 @@ int main(void)
     tcase_add_test(tcase, a_stream_alone_is_never_asked);
     tcase_add_test(tcase, a_stream_is_asked_after_frees_of_a_part_of_its_memory);
     tcase_add_test(tcase, an_event_that_is_refused_does_no_harm);
+    tcase_add_test(tcase, a_question_that_is_refused_proves_nothing);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }
