@@ -121,9 +121,9 @@ typedef struct tarn_device_options {
 
     /* Where memory is lacking, memory that is free and held by no graph moves to other addresses,
      * before more is taken of the device. How many bytes may move at a time; 0: no limit;
-     * TARN_NO_MOVES: none, memory stays where it was first mapped. Memory of another stream moves
-     * when it is found idle, so the addresses of a pool with several streams depend on the GPU's
-     * pace. */
+     * TARN_NO_MOVES: none, memory stays where it was first mapped. Memory of another stream moves,
+     * or is lent in place, when it is found idle. So the addresses of a pool with several streams
+     * depend on the GPU's pace; with TARN_NO_MOVES they do not. */
     size_t move_limit_bytes;
 } tarn_device_options;
 
@@ -132,7 +132,7 @@ typedef struct tarn_device_options {
 /* As the limit of a cache: nothing is kept. */
 #define TARN_NO_CACHE SIZE_MAX
 
-/* As move_limit_bytes: nothing moves. */
+/* As move_limit_bytes: nothing moves, and no stream lends memory to another. */
 #define TARN_NO_MOVES SIZE_MAX
 
 /* Make one with TARN_DEVICE_INFO_INIT. */

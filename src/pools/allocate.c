@@ -21,6 +21,7 @@
 #include "pools/grow.h"
 #include "pools/handover.h"
 #include "pools/ladder.h"
+#include "pools/loans.h"
 #include "pools/pending.h"
 #include "pools/proofs.h"
 #include "pools/reserve.h"
@@ -73,18 +74,14 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
     TN_ASSERT(tn_block_address(block) == start && tn_block_is_of(block, attempt->request->order));
 }
 
-/* Grows the heap. Outside captures it looks how far all streams have come, and asks its own in this
- * call, which may use the handle: places that memory has left wait for that. */
+/* Grows the heap. Outside captures the call then asks its stream, whose handle is valid now: places
+ * which memory has left wait for an event. */
 static tarn_status grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, bool frugal,
                         tn_cu_stream stream)
 {
-    bool captured = tn_arena_is_captured(heap->arena);
-    tarn_status status;
+    tarn_status status = tn_heap_grow(pool, heap, bytes, frugal);
 
-    if (!captured)
-        tn_proofs_poll(pool);
-    status = tn_heap_grow(pool, heap, bytes, frugal);
-    if (status == TARN_OK && !captured && pool->vacated.count > 0)
+    if (status == TARN_OK && !tn_arena_is_captured(heap->arena) && pool->vacated.count > 0)
         tn_proofs_ask(pool, heap->arena, stream);
     return status;
 }
@@ -122,6 +119,8 @@ static tarn_status try_allocate(tarn_pool *pool, const void *context, bool fruga
         tn_proofs_ask(pool, arena, attempt->stream);
     heap = &arena->heaps[tn_kind_of(bytes)];
     block = tn_heap_find(pool, heap, room);
+    if (block == NULL && capture_id == 0)
+        tn_proofs_poll(pool); /* also for what is pending */
     if (block == NULL && tn_pool_has_pending(pool)) {
         tn_pending_poll_to_use(pool, capture_id != 0);
         if (capture_id != 0 && !pool->device->no_record_stream_reuse)
@@ -132,6 +131,8 @@ static tarn_status try_allocate(tarn_pool *pool, const void *context, bool fruga
     }
     if (block == NULL && tn_reserved_return(pool, heap))
         block = tn_heap_find(pool, heap, room);
+    if (block == NULL && capture_id == 0)
+        block = tn_heap_borrow(pool, heap, room);
     if (block == NULL) {
         status = grow(pool, heap, room, frugal, attempt->stream);
         if (status != TARN_OK)

@@ -16,6 +16,7 @@
 #include "heap/steady.h"
 #include "pools/books.h"
 #include "pools/device.h"
+#include "pools/loans.h"
 #include "pools/pending.h"
 
 /* The block at an address inside the segment, in any state. */
@@ -176,6 +177,16 @@ static bool is_graphs_alone(const tarn_pool *pool, const struct tn_block *block,
            tn_gpu_is_proven(gpu, pool->copies.restored_stamp);
 }
 
+/* The block waits for an event of the stream that allocated it. */
+static void count_unasked(const tarn_pool *pool, const struct tn_block *block)
+{
+    struct tn_arena *user = tn_block_user(pool, block);
+
+    TN_ASSERT(!tn_block_next_use_follows(block));
+    if (user != NULL)
+        user->unasked_bytes += tn_block_bytes(block);
+}
+
 static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, bool told)
 {
     bool graphs_alone = is_graphs_alone(pool, block, told);
@@ -197,6 +208,8 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, boo
     proof_stamp = tn_block_next_use_follows(block) ? 0 : tn_gpu_epoch(&pool->device->gpu);
     if (kept || tn_block_uses(block) != NULL || waits_for_retired(pool, block) ||
         block->captured_free || proof_stamp != 0) {
+        if (proof_stamp != 0)
+            count_unasked(pool, block);
         tn_pending_add(pool, block, proof_stamp, graphs_alone);
         return;
     }

@@ -27,6 +27,8 @@
 #include "pools/arenas.h"
 #include "pools/device.h"
 #include "pools/handover.h"
+#include "pools/loans.h"
+#include "pools/proofs.h"
 
 /* Notes where the use's stream is in a capture under way. On other threads than the stream's
  * the capture may just be ending, and the query would crash the driver. There the use gets no
@@ -202,6 +204,15 @@ static bool captures_let_go(tarn_pool *pool, const struct tn_block *block, bool 
             tn_blocks_reserve(&pool->store, 2));
 }
 
+/* Whether the work of the block's own order, which the next user does not follow, is proven over. */
+static bool own_work_is_proven(const tarn_pool *pool, const struct tn_block *block)
+{
+    uint64_t stamp = tn_block_cold(block)->proof_stamp;
+
+    TN_ASSERT(block->state == TN_BLOCK_PENDING);
+    return stamp == 0 || tn_pool_has_proven(pool, tn_block_user(pool, block), stamp);
+}
+
 /* Whether no work can run in the PENDING block any more. */
 static bool has_ended(tarn_pool *pool, struct tn_block *block, bool force)
 {
@@ -216,8 +227,7 @@ static bool has_ended(tarn_pool *pool, struct tn_block *block, bool force)
         return true;
     }
     return uses_ended && tn_block_end_fences(&pool->device->streams, block) &&
-           (tn_block_cold(block)->proof_stamp == 0 ||
-            tn_gpu_is_proven(&pool->device->gpu, tn_block_cold(block)->proof_stamp)) &&
+           own_work_is_proven(pool, block) &&
            tn_gpu_is_proven(&pool->device->gpu, tn_block_cold(block)->kept_stamp);
 }
 
@@ -261,11 +271,13 @@ bool tn_pool_has_pending(const tarn_pool *pool)
     return pool->pending.first != NULL || pool->arenas.retired_count > 0;
 }
 
+/* All work in the block is over, but for work of the order which gets the memory. */
 static void count_freed(struct tn_block *block)
 {
-    uint64_t freed_stamp = tn_block_cold(block)->freed_stamp;
+    uint64_t freed_stamp = tn_block_next_use_follows(block) ? tn_block_cold(block)->freed_stamp : 0;
 
-    block->heap->arena->unasked_bytes += tn_block_bytes(block);
+    if (freed_stamp != 0)
+        block->heap->arena->unasked_bytes += tn_block_bytes(block);
     tn_block_count_freed(block, freed_stamp, block->graphs_alone ? 0 : freed_stamp);
 }
 
@@ -340,7 +352,7 @@ static bool would_end(tarn_pool *pool, const struct tn_block *block)
            !tn_pending_awaits_adoption(pool, block) &&
            !(block->captured_free && tn_holds_are_open(&pool->holds, cold->hold_serial)) &&
            (fence == NULL || tn_fence_is_done(&pool->device->streams, fence)) &&
-           (cold->proof_stamp == 0 || tn_gpu_is_proven(&pool->device->gpu, cold->proof_stamp)) &&
+           own_work_is_proven(pool, block) &&
            tn_gpu_is_proven(&pool->device->gpu, cold->kept_stamp);
 }
 
