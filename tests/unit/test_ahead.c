@@ -170,6 +170,19 @@ START_TEST(for_blocks_below_32_mib_growing_ahead_ends_at_64_mib)
 }
 END_TEST
 
+START_TEST(for_blocks_below_32_mib_a_large_heap_grows_ahead_by_a_64th_of_itself)
+{
+    const struct tn_lack lack = {.block_bytes = 30 * MIB, .need = 30 * MIB, .room = 4 * GIB};
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
+
+    tn_pool_lock(pool);
+    heap->mapped_bytes += 8 * GIB; /* more than the device has */
+    ck_assert_uint_eq(tn_growth_size(pool, heap, 8 * GIB, &lack).bytes, 128 * MIB);
+    heap->mapped_bytes -= 8 * GIB;
+    tn_pool_unlock(pool);
+}
+END_TEST
+
 START_TEST(near_a_limit_nothing_is_mapped_ahead)
 {
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
@@ -293,6 +306,7 @@ int main(void)
     tcase_add_test(chunks, in_a_capture_a_heap_grows_ahead_whatever_is_freed);
     tcase_add_test(chunks, growing_ahead_ends_at_256_mib);
     tcase_add_test(chunks, for_blocks_below_32_mib_growing_ahead_ends_at_64_mib);
+    tcase_add_test(chunks, for_blocks_below_32_mib_a_large_heap_grows_ahead_by_a_64th_of_itself);
     tcase_add_test(chunks, near_a_limit_nothing_is_mapped_ahead);
     tcase_add_test(chunks, small_blocks_grow_ahead_by_32_mib_at_most);
     tcase_add_test(chunks, growing_ahead_stays_in_the_room_of_the_segment);
