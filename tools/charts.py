@@ -30,6 +30,11 @@ def tick_text(value):
     return f"{value:,.0f}" if value >= 10 else f"{value:g}"
 
 
+def at(value):
+    """A place or a length in a picture, to a tenth."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
 def escape(text):
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
@@ -42,7 +47,7 @@ class Svg:
         self.parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
             f'viewBox="0 0 {WIDTH} {height}" role="img" '
-            'font-family="Helvetica, Arial, sans-serif" font-size="12">',
+            f'font-family="Helvetica, Arial, sans-serif" font-size="12" fill="{INK}">',
             f"<title>{escape(title)}</title>",
             f"<desc>{escape(description)}</desc>",
             f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
@@ -51,29 +56,30 @@ class Svg:
         self.text(20, 45, description, color=GREY)
 
     def text(self, x, y, text, color=INK, anchor="start", size=12, weight="normal", turn=False):
-        turned = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if turn else ""
-        self.parts.append(
-            f'<text x="{x:.1f}" y="{y:.1f}" fill="{color}" text-anchor="{anchor}" '
-            f'font-size="{size}" font-weight="{weight}"{turned}>{escape(text)}</text>')
+        # Of what the picture has anyway nothing is said.
+        styled = "".join(f' {name}="{value}"' for name, value, usual in (
+            ("fill", color, INK), ("text-anchor", anchor, "start"), ("font-size", size, 12),
+            ("font-weight", weight, "normal")) if value != usual)
+        turned = f' transform="rotate(-90 {at(x)} {at(y)})"' if turn else ""
+        self.parts.append(f'<text x="{at(x)}" y="{at(y)}"{styled}{turned}>{escape(text)}</text>')
 
     def line(self, x1, y1, x2, y2, color, width=1.0, dash=""):
+        thick = f' stroke-width="{width:g}"' if width != 1 else ""
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
-        self.parts.append(
-            f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{color}" '
-            f'stroke-width="{width:g}"{dashed}/>')
+        self.parts.append(f'<line x1="{at(x1)}" y1="{at(y1)}" x2="{at(x2)}" y2="{at(y2)}" '
+                          f'stroke="{color}"{thick}{dashed}/>')
 
     def rect(self, x, y, width, height, color):
-        self.parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
-                          f'height="{height:.1f}" fill="{color}"/>')
+        self.parts.append(f'<rect x="{at(x)}" y="{at(y)}" width="{at(width)}" '
+                          f'height="{at(height)}" fill="{color}"/>')
 
     def dot(self, x, y, color, radius=4):
-        self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" fill="{color}" '
-                          'stroke="#ffffff" stroke-width="1"/>')
+        self.parts.append(f'<circle cx="{at(x)}" cy="{at(y)}" r="{radius:g}" fill="{color}" '
+                          'stroke="#ffffff"/>')
 
     def path(self, points, color, dash=""):
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
-        steps = " ".join(f"{'M' if i == 0 else 'L'}{x:.1f} {y:.1f}"
-                         for i, (x, y) in enumerate(points))
+        steps = "".join(f"{'M' if i == 0 else 'L'}{at(x)} {at(y)}" for i, (x, y) in enumerate(points))
         self.parts.append(f'<path d="{steps}" fill="none" stroke="{color}" stroke-width="2"{dashed}/>')
 
     def end(self):

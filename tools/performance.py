@@ -11,12 +11,12 @@ all else is left alone:
     <!-- end -->
 
 --check      writes nothing; fails when a file is not as it would be written, or results could be thinner
---thin       leaves the newest line of each figure in a file of results, the others out
+--thin       leaves the newest line of each figure in a file of results, the others out, and of a line the fields
+             that say nothing
 --docs       writes there, and the README beside that folder
 --simulated  takes the lines of the simulated driver: to see the pictures, not for keeping
 """
 import argparse
-import json
 import pathlib
 import re
 import sys
@@ -25,31 +25,26 @@ import textwrap
 sys.dont_write_bytecode = True  # nothing is left beside the sources
 
 import charts
+import results
 from charts import number
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIMIT = re.compile(r'AT_(MOST|LEAST)(?:_WITH)?\((?:"([^"]*)", )?"([^"]*)", "([^"]*)", ([0-9.]+), "([^"]*)"\)')
 DEVICE = "NVIDIA H200"  # of which the limits speak
 ORDERS = ["random", "FIFO", "LIFO", "alternating", "comb"]
-# Shown nowhere: figures of tools/audit, of two builds beside each other, of a machine that was slower than all
-# others, and of traces, which tools/traces reads.
+# Shown nowhere: figures of tools/audit, of two builds beside each other, and of traces, which tools/traces reads.
 BESIDE = "beside.jsonl"
-NOT_SHOWN = (BESIDE, "adversaries.jsonl", "frameworks.jsonl", "slow.jsonl", "traces.jsonl")
+NOT_SHOWN = (BESIDE, "adversaries.jsonl", "frameworks.jsonl", "traces.jsonl")
 # What makes a figure, in any file of results: all that was measured under one of these is one figure.
 FIGURE = ("device", "simulated", "row", "variant", "rival", "framework", "workload", "allocator", "case",
           "compiler")
 
 
-def read_results(path):
-    """[(text, line)] of a file of results."""
-    return [(text, json.loads(text)) for text in path.read_text().splitlines() if text]
-
-
-def newest(results):
+def newest(lines):
     """Of each figure the newest line, in the order of the figures' first appearance. Of lines with one date the
     last counts; of a build with changes, marked dirty, a line counts where no other has the figure."""
     kept = {}
-    for text, line in results:
+    for text, line in lines:
         key = tuple(line.get(name) for name in FIGURE)
         rank = (not line["commit"].endswith("-dirty"), line["date"])
         if key not in kept or kept[key][0] <= rank:
@@ -58,20 +53,21 @@ def newest(results):
 
 
 def thin(path):
-    """Leaves the newest line of each figure in the file."""
-    before = read_results(path)
+    """Leaves the newest line of each figure in the file, and makes it lean."""
+    before = results.read(path)
     after = newest(before)
-    if len(after) < len(before):
-        path.write_text("".join(text + "\n" for text, _ in after))
+    path.write_text("".join(results.lean(text) + "\n" for text, _ in after), encoding="utf-8")
     print(f"{path}: {len(after)} of {len(before)} lines are kept")
 
 
 def is_thin(path):
-    before = read_results(path)
+    before = results.read(path)
     superseded = len(before) - len(newest(before))
-    if superseded:
-        print(f"{path}: newer lines stand for {superseded}; run tools/performance.py --thin {path}")
-    return not superseded
+    fat = sum(results.lean(text) != text for text, _ in before)
+    if superseded or fat:
+        print(f"{path}: newer lines stand for {superseded}, and {fat} could be leaner; run "
+              f"tools/performance.py --thin {path}")
+    return not superseded and not fat
 
 
 class Figures:
@@ -79,9 +75,9 @@ class Figures:
 
     def __init__(self, folder, simulated):
         shown = [path for path in sorted(folder.glob("*.jsonl")) if path.name not in NOT_SHOWN]
-        results = [result for path in shown for result in read_results(path)]
-        self.instructions = [line for _, line in results if "case" in line]
-        wanted = [result for result in results if "row" in result[1] and result[1]["simulated"] == simulated and
+        lines = [result for path in shown for result in results.read(path)]
+        self.instructions = [line for _, line in lines if "case" in line]
+        wanted = [result for result in lines if "row" in result[1] and result[1]["simulated"] == simulated and
                   (simulated or result[1]["device"] == DEVICE)]
         self.lines = {(line["row"], line["variant"], line["rival"]): line for _, line in newest(wanted)}
 

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "base/contract.h"
+#include "driver/stream.h"
 
 void tn_progress_ask(struct tn_gpu *gpu, struct tn_progress *progress, tn_cu_stream stream)
 {

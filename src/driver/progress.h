@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /* progress.h -- how far the work of an arena's stream has come, as an event of the stream tells.
  *
- * All work in an arena's free memory is on its stream, or was over before the memory became free. So
- * an event recorded now proves idle, once the event is done, what the arena has freed until now. It
- * is recorded inside a call which passes the stream and has just looked at it, for only then the
+ * All work in an arena's free memory is on its stream, or was over before the memory became free.
+ * So an event recorded now proves idle, once the event is done, what the arena has freed until now.
+ * It is recorded inside a call which passes the stream and has just looked at it, for only then the
  * handle may be used. Nobody waits for the event.
  *
  * Locking: the lock of the arena's pool. No call waits for the GPU or disturbs a capture. */
 #ifndef TARN_DRIVER_PROGRESS_H
 #define TARN_DRIVER_PROGRESS_H
 
-#include "driver/stream.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "abi/cuda.h"
+
+struct tn_gpu;
 
 struct tn_progress {
     tn_cu_event event;     /* NULL: none yet */

@@ -8,8 +8,8 @@
  * Alternatively, if this is more, it takes a single chunk of 1/8 of the heap's mapping in this run
  * of growths: at most 256 MiB for blocks of 32 MiB and more, 1/64 of the heap and 64 MiB at least
  * for others, 32 MiB for small blocks. Near a limit it does not: memory ahead would be lacking
- * elsewhere. Each free writes to its chunk's record: with 20 GiB in chunks of 64 MiB a free of 10,000
- * random blocks took a tenth longer than with chunks of 256 MiB.
+ * elsewhere. Each free writes to its chunk's record: with 20 GiB in chunks of 64 MiB a free of
+ * 10,000 random blocks took a tenth longer than with chunks of 256 MiB.
  *
  * A run of growths is the time in which a program comes up. The run lasts while the pool frees,
  * until the next growth, half or less of its allocations. The driver's cost is per chunk: some 45

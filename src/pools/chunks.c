@@ -103,7 +103,7 @@ static void give_memory(tarn_pool *pool, struct tn_memory *memory, enum tn_unmap
     count_event(pool, TN_CHUNK_RELEASES);
 }
 
-enum tn_unmapped tn_memory_origin(const struct tn_memory *memory)
+enum tn_unmapped tn_memory_source(const struct tn_memory *memory)
 {
     return memory->was_cached ? TN_UNMAPPED_TO_CACHE : TN_UNMAPPED_TO_DRIVER;
 }
@@ -142,7 +142,7 @@ static tarn_status give_it_memory(tarn_pool *pool, struct tn_chunk *chunk)
         return status;
     status = tn_chunk_map(chunk, memory, pool->peer_mask);
     if (status != TARN_OK)
-        give_memory(pool, memory, tn_memory_origin(memory));
+        give_memory(pool, memory, tn_memory_source(memory));
     return status;
 }
 
@@ -315,7 +315,7 @@ static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_s
         struct tn_chunk *chunk = tn_segment_chunk_at(segment, at - TN_PAGE_BYTES);
 
         at = chunk->offset;
-        remove_chunk(pool, chunk, tn_memory_origin(chunk->memory));
+        remove_chunk(pool, chunk, tn_memory_source(chunk->memory));
     }
     return status;
 }

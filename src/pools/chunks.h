@@ -17,7 +17,7 @@ enum tn_unmapped {
 };
 
 /* Where the memory of an undone growth goes. */
-enum tn_unmapped tn_memory_origin(const struct tn_memory *memory);
+enum tn_unmapped tn_memory_source(const struct tn_memory *memory);
 
 /* LIMIT: the pool may not map this many bytes more. */
 TARN_MUST_CHECK tarn_status tn_pool_check_limit(tarn_pool *pool, uint64_t bytes);

@@ -166,9 +166,9 @@ static void make_supply(tarn_pool *pool, struct tn_heap *heap, const struct wish
     supply->made.bytes -= tn_min(supply->made.bytes, supply->moves.bytes);
 }
 
-/* Decides where to grow, and what is mapped there: nothing where a capture has got enough FREE bytes
- * of idle memory to extend its own. Where memory could move but for the site's lack
- * of room, the growth goes to a site with more. */
+/* Decides where to grow, and what is mapped there: nothing where a capture has got enough FREE
+ * bytes of idle memory to extend its own. Where memory could move but for the site's lack of room,
+ * the growth goes to a site with more. */
 static tarn_status plan_growth(tarn_pool *pool, struct tn_heap *heap, const struct wish *wish,
                                struct tn_site *site, struct tn_supply *supply)
 {
@@ -273,7 +273,7 @@ void tn_heap_unmap_at(tarn_pool *pool, struct tn_segment *segment, uint64_t offs
         at = tn_chunk_end(chunk);
         while (tn_block_end(block) <= chunk->offset)
             block = block->next;
-        block = punch(pool, block, chunk, tn_memory_origin(chunk->memory));
+        block = punch(pool, block, chunk, tn_memory_source(chunk->memory));
     }
 }
 

@@ -26,7 +26,8 @@ struct tn_growth {
     uint64_t run_free_count;
 };
 
-/* tn_heap_grow with undo, for idle memory, where nothing moves. Mapping beyond need leaves left bytes of the limits. */
+/* tn_heap_grow with undo, for idle memory, where nothing moves. Mapping beyond need leaves left
+ * bytes of the limits. */
 TARN_MUST_CHECK tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap,
                                                   uint64_t bytes, bool frugal, uint64_t left,
                                                   struct tn_growth *growth);

@@ -2,10 +2,11 @@
 /* moves.h -- memory that moves to the addresses of a growth, before any is created.
  *
  * A growth first looks for chunks which are all free and held by nobody, in its own arena, in the
- * pool's idle memory and in the arenas of other streams. Their memory moves: it is mapped at the growth's addresses,
- * and its old place is vacated (pools/vacated.h). In its own arena this needs no proof, since later
- * work of the arena's stream comes behind the work of before, at whichever address. Idle memory and
- * memory of other streams move once they are proven idle. A capture takes nothing of streams.
+ * pool's idle memory and in the arenas of other streams. Their memory moves: it is mapped at the
+ * growth's addresses, and its old place is vacated (pools/vacated.h). In its own arena this needs
+ * no proof, since later work of the arena's stream comes behind the work of before, at whichever
+ * address. Idle memory and memory of other streams move once they are proven idle. A capture takes
+ * nothing of streams.
  *
  * A move takes the driver about as long as making memory does. A program whose large blocks grow
  * and shrink for ever moves memory for ever: tarn_device_options.move_limit_bytes is for programs
@@ -38,8 +39,8 @@ struct tn_want {
     struct tn_run extended; /* empty: none */
 };
 
-/* Chooses memory for the growth; none where moves are forbidden. By contract, memory is then made only
- * where nothing else could move. */
+/* Chooses memory for the growth; none where moves are forbidden. By contract, memory is then made
+ * only where nothing else could move. */
 void tn_moves_choose(tarn_pool *pool, const struct tn_want *want, struct tn_moves *moves);
 
 #endif

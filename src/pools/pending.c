@@ -204,7 +204,8 @@ static bool captures_let_go(tarn_pool *pool, const struct tn_block *block, bool 
             tn_blocks_reserve(&pool->store, 2));
 }
 
-/* Whether the work of the block's own order, which the next user does not follow, is proven over. */
+/* Whether the work of the block's own order, which the next user does not follow, is proven over.
+ * */
 static bool own_work_is_proven(const tarn_pool *pool, const struct tn_block *block)
 {
     uint64_t stamp = tn_block_cold(block)->proof_stamp;

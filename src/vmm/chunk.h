@@ -33,8 +33,7 @@ struct tn_chunk {
     uint64_t bytes;                       /* a power of two; immutable */
     _Atomic(struct tn_segment *) segment; /* NULL in a recycled record; else immutable */
     struct tn_memory *memory;             /* of this place; NULL: the memory is away */
-    uint64_t
-        peer_mask; /* devices with access beside the own: bit i is ordinal i; 0 without memory */
+    uint64_t peer_mask; /* other devices with access: bit i is ordinal i; 0 without memory */
     /* The rest is written by the pools layer. */
     _Atomic(struct tn_heap *) heap;   /* the owner: an arena's heap, or the pool's idle memory */
     _Atomic(struct tn_arena *) arena; /* of that heap */

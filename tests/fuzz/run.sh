@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs the fuzzers with libFuzzer, and keeps what shows something new. Needs Clang with its run-time libraries.
 #   tests/fuzz/run.sh [SECONDS [NAME...]]      of each target, 60 if not told; all of them
-# The stored inputs of a target, tests/fuzz/corpus/NAME.inputs, are the beginning. Afterwards they are written
+# The stored inputs of a target, tests/fuzz/corpus/NAME.inputs.xz, are the beginning. Afterwards they are written
 # anew: those that were there, and the fewest others that libFuzzer finds to show every edge that was seen. An
 # input that fails is left in build/libfuzzer/found. Exit status 0: none failed.
 #
@@ -24,6 +24,17 @@ export TARN_DRIVER="$build/lib/libtarn_sim.so"
 export UBSAN_OPTIONS=print_stacktrace=1
 failures=0
 
+# The stored inputs of the target, in a folder; and a folder in their place.
+unpack() {
+    xz -dc "$root/tests/fuzz/corpus/$name.inputs.xz" >"$work/inputs"
+    "$build/bin/fuzz_pack" unpack "$work/inputs" "$1" "$name" >/dev/null
+}
+
+pack() {
+    "$build/bin/fuzz_pack" pack "$work/inputs" "$1"
+    xz -9ec "$work/inputs" >"$root/tests/fuzz/corpus/$name.inputs.xz"
+}
+
 # Prints what the two fuzzers see of the inputs in a folder.
 seen() {
     printf '%s: %s, %s edges\n' "$name" \
@@ -34,17 +45,16 @@ seen() {
 leave_fewest() {
     cmake --preset fuzz >/dev/null
     cmake --build --preset fuzz >/dev/null
-    stored=$root/tests/fuzz/corpus/$name.inputs
     work=$build/fewest/$name
     rm -rf "$work"
     mkdir -p "$work/all" "$work/few"
-    "$build/bin/fuzz_pack" unpack "$stored" "$work/all" "$name" >/dev/null
+    unpack "$work/all"
     seen "$work/all"
     nice -n 19 "$build/bin/fuzz_$name" -merge=1 -use_counters=0 -max_len=3604 \
         "$work/few" "$work/all" >"$work/merge.log" 2>&1
     TARN_DRIVER=$root/build/fuzz/lib/libtarn_sim.so nice -n 19 \
         "$root/build/fuzz/bin/fuzz_$name" "$work/all" -out="$work/few" >/dev/null
-    "$build/bin/fuzz_pack" pack "$stored" "$work/few"
+    pack "$work/few"
     seen "$work/few"
 }
 
@@ -56,11 +66,10 @@ if [ "$seconds" = fewest ]; then
 fi
 
 for name; do
-    stored=$root/tests/fuzz/corpus/$name.inputs
     work=$build/corpus/$name
     rm -rf "$work"
     mkdir -p "$work/old" "$work/new" "$work/merged"
-    "$build/bin/fuzz_pack" unpack "$stored" "$work/old" "$name" >/dev/null
+    unpack "$work/old"
     if ! nice -n 19 "$build/bin/fuzz_$name" "$work/new" "$work/old" -max_len=3604 \
         -max_total_time="$seconds" -artifact_prefix="$found/$name-" >"$work/log" 2>&1; then
         tail -n 40 "$work/log"
@@ -73,6 +82,6 @@ for name; do
     nice -n 19 "$build/bin/fuzz_$name" -merge=1 -use_counters=0 -max_len=3604 \
         "$work/merged" "$work/new" >"$work/merge.log" 2>&1
     printf '%s: ' "$name"
-    "$build/bin/fuzz_pack" pack "$stored" "$work/merged"
+    pack "$work/merged"
 done
 exit $((failures > 0))

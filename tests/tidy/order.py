@@ -17,6 +17,8 @@ edge upwards is a violation, between folders and between units of one folder.
 In the simulator (TARN_SIM_SOURCES) folders have an order, units of one folder have none. In bench
 no circle of units is allowed.
 
+order/apart.txt names folders that use nothing of certain folders below.
+
 order/exceptions.txt names edges upwards that still stand, each with its reason. An entry of a list
 that no longer occurs is a violation, so exceptions only get fewer. --list prints what the lists
 would have to name.
@@ -379,6 +381,22 @@ def judge_edges(tree, listed):
     return len(exceptions.entries)
 
 
+def judge_apart(tree):
+    """Folders that use nothing of another, though it stands below. Returns how many pairs are looked at."""
+    apart = List(tree, "apart.txt")
+    for by, of in apart.entries:
+        if by not in tree.folders or of not in tree.folders:
+            tree.report(f"{apart.path}:{apart.entries[by, of]}: names a folder that is not")
+    told = set()
+    for (low, high), uses in sorted(tree.uses.items()):
+        pair = folder_of(low), folder_of(high)
+        if pair in apart.entries and (low, pair[1]) not in told:
+            told.add((low, pair[1]))
+            tree.report(f"{uses[0].file}:1: {uses[0].by} uses {uses[0].name}, but {pair[0]} keeps "
+                        f"apart from {pair[1]}")
+    return len(apart.entries)
+
+
 def judge_pointers(tree):
     """Declarations of pointers to functions, and uses of the public types of such, of the library itself."""
     pointers = List(tree, "pointers.txt")
@@ -444,6 +462,7 @@ def main():
     tree.read_names()
     tree.read_uses(given.compiler, os.path.abspath(given.build))
     exceptions = judge_edges(tree, given.list)
+    judge_apart(tree)
     pointers = judge_pointers(tree)
     in_circles = judge_circles(tree, "bench/")
     looked = {"units": len(tree.rank), "objects": tree.compiled,

@@ -12,6 +12,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools"))
 
 import performance  # noqa: E402
+import results  # noqa: E402
 
 
 def line(day, median, commit="abcdef0", device=performance.DEVICE, row="pair", variant="512 B", rival=None):
@@ -28,12 +29,12 @@ class Performance(unittest.TestCase):
 
     def thinned(self, *lines):
         """The medians that are left of these lines, in their order."""
-        self.path.write_text("".join(json.dumps(entry) + "\n" for entry in lines))
+        self.path.write_text("".join(results.lean(json.dumps(entry)) + "\n" for entry in lines))
         with contextlib.redirect_stdout(io.StringIO()):
             was_thin = performance.is_thin(self.path)
             performance.thin(self.path)
             self.assertTrue(performance.is_thin(self.path))
-        left = [entry["median"] for _, entry in performance.read_results(self.path)]
+        left = [entry["median"] for _, entry in results.read(self.path)]
         self.assertEqual(was_thin, len(left) == len(lines))
         return left
 
@@ -65,6 +66,19 @@ class Performance(unittest.TestCase):
         counts = [{**date, "case": case, "median": median} for median, case in enumerate(("pair", "step", "pair"), 3)]
         self.assertEqual(self.thinned(*audits, *counts), [2, 1, 5, 4])
 
+    def test_a_lean_line_is_the_same_when_read(self):
+        full = {**line(1, 7), "unit": "", "target_is": None, "target": None, "p10": 7, "p90": 7, "samples": 1}
+        for spread in ({}, {"p10": 6}, {"samples": 2}, {"unit": "ns"}, {"simulated": True}):
+            text = json.dumps({**full, **spread})
+            self.assertLess(len(results.lean(text)), len(text))
+            self.assertEqual(results.parse(results.lean(text)), json.loads(text))
+            self.assertEqual(results.lean(results.lean(text)), results.lean(text))
+
+    def test_a_file_with_lines_that_could_be_leaner_is_not_thin(self):
+        self.path.write_text(json.dumps(line(1, 1)) + "\n")
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.assertFalse(performance.is_thin(self.path))
+
     def test_a_thinned_file_shows_what_it_showed(self):
         lines = [line(1, 1), line(1, 2, rival="PyTorch"), line(2, 3), line(3, 4, commit="abcdef0-dirty")]
         self.path.write_text("".join(json.dumps(entry) + "\n" for entry in lines))
@@ -92,9 +106,9 @@ class Performance(unittest.TestCase):
         self.assertEqual(mixed[0], "| bytes | Tarn | PyTorch |")
         self.assertEqual(mixed[2], "| 512 | 1 us | 2 ns |")
 
-    def test_a_slower_machine_is_not_shown(self):
+    def test_two_builds_beside_each_other_are_not_shown(self):
         self.path.write_text(json.dumps(line(1, 1)) + "\n")
-        (self.folder / "slow.jsonl").write_text(json.dumps(line(2, 2)) + "\n")
+        (self.folder / "beside.jsonl").write_text(json.dumps(line(2, 2)) + "\n")
         self.assertEqual(performance.Figures(self.folder, False).find("pair", "512 B")["median"], 1)
 
 

@@ -15,15 +15,15 @@ many traces meet each limit. The exit status is 1 when a limit is missed or a fi
 """
 
 import argparse
-import json
 import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import convert  # noqa: E402
 import pack  # noqa: E402
+import results  # noqa: E402
 
 MEMORY_MAX = 1.04
 MEMORY_ABOVE_BEST = 0.005
@@ -44,8 +44,7 @@ def read(paths):
     found = {}
     simulated = False
     for path in paths:
-        for line in path.read_text(encoding="utf-8").splitlines():
-            result = json.loads(line)
+        for _, result in results.read(path):
             if result["row"] != "recorded":
                 continue
             trace, what = result["variant"].split(": ", 1)

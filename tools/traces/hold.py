@@ -26,9 +26,10 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import pack  # noqa: E402
+import results  # noqa: E402
 
 RESULTS = ROOT / "bench" / "results"
 RATIO = "reserved over requested"
@@ -40,7 +41,7 @@ DEVICE_MIB = 131072
 
 
 def read_lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [line for _, line in results.read(path)]
 
 
 def ratios(path, row="recorded"):
@@ -92,7 +93,7 @@ def record(path, lines):
     older = read_lines(path) if path.exists() else []
     kept += [line for line in older if (line["variant"], line["rival"]) not in figures]
     kept.sort(key=lambda line: (line["variant"], line["rival"] or ""))
-    path.write_text("".join(json.dumps(line) + "\n" for line in kept))
+    path.write_text("".join(results.lean(json.dumps(line)) + "\n" for line in kept))
     print(f"{path}: {len(kept)} lines")
 
 

@@ -18,7 +18,7 @@ PACKED_MAX = 3_000_000  # of all files in a folder
 TRACE_MAX = 16 << 20
 SUFFIX = ".xz"
 # Records are bytes without an alignment.
-FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0}]
+FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 1, "lp": 0, "pb": 0}]
 
 
 class Refused(Exception):
