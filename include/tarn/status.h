@@ -18,10 +18,11 @@
  * must not call Tarn.
  *
  * Functions of the program that Tarn calls (callbacks, observers, filters) run with cancellation
- * disabled, and must return. If an exception, longjmp or the thread's end leaves such a function,
- * the process ends with a sentence on standard error. After a longjmp the process ends at the
- * thread's next call, on any device, or with the thread. Another thread's call that waits for the
- * function says so on standard error after 5 s.
+ * disabled, and must return. A function that enables cancellation enables it until the function's
+ * return: the call goes on with cancellation disabled. If an exception, longjmp or the thread's end
+ * leaves such a function, the process ends with a sentence on standard error. After a longjmp the
+ * process ends at the thread's next call, on any device, or with the thread. Another thread's call
+ * that waits for the function says so on standard error after 5 s.
  *
  * Ends beside calls: no object ends while another call uses the object. tarn_pool_destroy,
  * tarn_checkpoint_destroy and the last tarn_device_close then answer BUSY. A released pool ends

@@ -78,9 +78,13 @@ __attribute__((noinline)) void tn_user_code_enter(struct tn_user_code *code,
 
 void tn_user_code_leave(struct tn_user_code *code)
 {
+    int ignored;
+
     TN_ASSERT(tn_user_code_innermost == code);
     code->inside = false;
     tn_user_code_innermost = code->outer;
+    /* The function may have enabled it. */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &ignored);
 }
 
 /* One sentence for each enum tn_user_function. */

@@ -6,6 +6,9 @@
  * state for this case. The process ends with a sentence: at once, where the stack is unwound; else
  * at the thread's next call, or its end.
  *
+ * The library calls them in calls that have disabled cancellation (tn_call_begin). A function may
+ * enable cancellation for its own part; behind the function it is disabled again.
+ *
  * Each call stands on the stack, and the thread knows the innermost. A call of the library that
  * finds a record was made by the function, deeper in the stack, or after a jump has left the
  * function.
@@ -49,7 +52,7 @@ extern _Thread_local struct tn_user_code *tn_user_code_innermost
 #define TN_USER_CODE_ON_STACK __attribute__((noinline, no_sanitize("address")))
 
 void tn_user_code_enter(struct tn_user_code *code, enum tn_user_function function);
-void tn_user_code_leave(struct tn_user_code *code);
+void tn_user_code_leave(struct tn_user_code *code);            /* and disables cancellation again */
 void tn_user_code_check_left(const struct tn_user_code *code); /* ends the process if not left */
 
 TN_RARE void tn_user_code_check_inside(void); /* the rare part of the next function */

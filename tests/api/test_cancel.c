@@ -197,6 +197,102 @@ START_TEST(a_removal_that_waits_is_no_cancellation_point)
 }
 END_TEST
 
+enum function { FREE_CALLBACK, OBSERVER, FILTER, FUNCTIONS };
+
+/* Two of each kind run in a call: the first enables cancellation, and the second comes to a
+ * cancellation point. */
+static _Thread_local int runs;
+
+static void enable(void)
+{
+    int state;
+
+    runs += 1;
+    if (runs == 1)
+        (void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+    else
+        pthread_testcancel();
+}
+
+static bool enable_in_callback(tarn_device *device, size_t wanted_bytes, void *user)
+{
+    (void)device;
+    (void)wanted_bytes;
+    (void)user;
+    enable();
+    return false;
+}
+
+static void enable_in_observer(tarn_device *device, const tarn_out_of_memory *what, void *user)
+{
+    (void)device;
+    (void)what;
+    (void)user;
+    enable();
+}
+
+static bool enable_in_filter(tarn_stream stream, void *user)
+{
+    (void)stream;
+    (void)user;
+    enable();
+    return false;
+}
+
+struct disabling {
+    int cancel; /* the state of the thread before its call, and behind it */
+    int behind;
+    int runs;
+};
+
+static void *alloc_cancelled(void *argument)
+{
+    struct disabling *disabling = argument;
+    void *address;
+    tarn_status status;
+    int state;
+
+    (void)pthread_setcancelstate(disabling->cancel, &state);
+    (void)pthread_cancel(pthread_self()); /* no assertion behind it: those write */
+    status = tarn_malloc(world.device, 8191 * MIB, world.stream, &address);
+    (void)status;
+    disabling->runs = runs;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &disabling->behind);
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+    pthread_testcancel();
+    return NULL;
+}
+
+/* Behind the call the state is the caller's again. */
+START_TEST(a_call_is_no_cancellation_point_behind_a_function_that_enables_it)
+{
+    const int cancel = _i < FUNCTIONS ? PTHREAD_CANCEL_ENABLE : PTHREAD_CANCEL_DISABLE;
+    struct disabling disabling = {.cancel = cancel};
+    tarn_route *routes[2] = {NULL, NULL};
+    pthread_t thread;
+    void *result;
+
+    for (int i = 0; i < 2; i++) {
+        void *user = &routes[i]; /* other than the first's */
+
+        if (_i % FUNCTIONS == FREE_CALLBACK)
+            OK(tarn_device_add_free_callback(world.device, enable_in_callback, user));
+        else if (_i % FUNCTIONS == OBSERVER)
+            OK(tarn_device_add_oom_observer(world.device, enable_in_observer, user));
+        else
+            routes[i] = test_route(world.pool, enable_in_filter, user);
+    }
+    ck_assert_int_eq(pthread_create(&thread, NULL, alloc_cancelled, &disabling), 0);
+    ck_assert_int_eq(pthread_join(thread, &result), 0);
+    ck_assert_ptr_eq(result, PTHREAD_CANCELED);
+    ck_assert_int_ge(disabling.runs, 2);
+    ck_assert_int_eq(disabling.behind, cancel);
+    for (int i = 0; i < 2 && routes[i] != NULL; i++)
+        OK(tarn_end_allocate_to_pool(routes[i]));
+    expect_well();
+}
+END_TEST
+
 /* Random moments: the thread is cancelled from outside in whatever it is doing. */
 static void *make_calls(void *argument)
 {
@@ -276,6 +372,8 @@ int main(void)
     tcase_add_loop_test(tcase, a_call_that_is_refused_at_once_is_no_cancellation_point, 0,
                         (int)(sizeof refused / sizeof refused[0]));
     tcase_add_test(tcase, a_removal_that_waits_is_no_cancellation_point);
+    tcase_add_loop_test(tcase, a_call_is_no_cancellation_point_behind_a_function_that_enables_it, 0,
+                        2 * FUNCTIONS);
     tcase = test_case(suite, "cancelled at any moment", test_world_open, NULL);
     tcase_add_test(tcase, threads_that_are_cancelled_at_any_moment_leave_a_device_that_works);
     return test_main(suite);

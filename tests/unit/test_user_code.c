@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
 #include <signal.h>
 #include <ucontext.h>
 
@@ -70,6 +71,22 @@ START_TEST(a_call_from_a_stack_of_the_functions_own_is_let_pass)
 }
 END_TEST
 
+/* A function that returns with cancellation enabled was called in a call, which is no cancellation
+ * point. */
+START_TEST(cancellation_is_disabled_behind_a_function_that_enables_it)
+{
+    int state;
+    TN_USER_CODE(code);
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    tn_user_code_enter(&code, TN_USER_FREE_CALLBACK);
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+    tn_user_code_leave(&code);
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+    ck_assert_int_eq(state, PTHREAD_CANCEL_DISABLE);
+}
+END_TEST
+
 START_TEST(a_record_that_was_written_over_ends_the_process)
 {
     struct tn_user_code code;
@@ -96,6 +113,7 @@ int main(void)
     tcase_add_test(tcase, a_function_that_returns_leaves_nothing);
     tcase_add_test(tcase, a_call_of_the_functions_is_let_pass);
     tcase_add_test(tcase, a_call_from_a_stack_of_the_functions_own_is_let_pass);
+    tcase_add_test(tcase, cancellation_is_disabled_behind_a_function_that_enables_it);
     tcase_add_test_raise_signal(tcase, a_record_that_was_written_over_ends_the_process, SIGABRT);
     tcase_add_test_raise_signal(tcase, a_block_that_ends_inside_ends_the_process, SIGABRT);
     suite_add_tcase(suite, tcase);
