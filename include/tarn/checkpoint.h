@@ -201,7 +201,9 @@ typedef struct tarn_live_diff {
 } tarn_live_diff;
 
 /* Compares the pool's live blocks with the blocks that the caller expects. An address expected
- * twice is missing the second time. *diff: owned by the caller; end it with tarn_live_diff_destroy.
+ * twice is missing the second time. NULL with 0 bytes, the result of an allocation of 0 bytes, is
+ * never a difference; NULL with more bytes is missing. *diff: owned by the caller; end it with
+ * tarn_live_diff_destroy.
  *   INVALID_HANDLE
  *   INVALID_ARGUMENT  diff is NULL.
  *                     expected is NULL, and expected_count is not 0.

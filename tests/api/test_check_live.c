@@ -26,6 +26,30 @@ START_TEST(an_exact_expectation_has_no_difference)
 }
 END_TEST
 
+START_TEST(null_of_0_bytes_is_always_as_expected)
+{
+    void *nothing = UNTOUCHED;
+    void *address = test_alloc(world.pool, 1000, world.stream);
+    tarn_expected expected[3];
+    tarn_live_diff *diff;
+
+    OK(tarn_pool_malloc(world.pool, 0, 0, world.stream, &nothing));
+    expected[0] = (tarn_expected){nothing, 0};
+    expected[1] = (tarn_expected){address, 1000};
+    expected[2] = (tarn_expected){nothing, 0};
+    tarn_live_diff_destroy(check(expected, 3, 0));
+    expected[2].bytes = 1; /* that no allocation gives */
+    diff = check(expected, 3, 1);
+    ck_assert_int_eq(diff->differences[0].kind, TARN_DIFFERENCE_MISSING);
+    ck_assert_ptr_null(diff->differences[0].block.address);
+    ck_assert_uint_eq(diff->differences[0].expected_bytes, 1);
+    tarn_live_diff_destroy(diff);
+    OK(tarn_free(nothing));
+    OK(tarn_free(address));
+    tarn_live_diff_destroy(check(expected, 1, 0));
+}
+END_TEST
+
 START_TEST(a_block_that_is_not_expected_is_described)
 {
     void *address = test_alloc(world.pool, 1000, world.stream);
@@ -299,6 +323,7 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
     tcase_add_test(tcase, an_exact_expectation_has_no_difference);
+    tcase_add_test(tcase, null_of_0_bytes_is_always_as_expected);
     tcase_add_test(tcase, a_block_that_is_not_expected_is_described);
     tcase_add_test(tcase, what_is_expected_and_not_live_is_missing);
     tcase_add_test(tcase, differences_of_one_address_are_in_order_of_kind);
