@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /* After a jump the stack above its aim is as good as free: the next call overwrites that part, or
- * begins above the record that was left. A record was therefore left if its words have changed, or
- * if it lies below the present frame on the same stack. A function may go to a stack of its own,
- * where places say nothing.
+ * begins above the record that was left, or has another function's frame around the record. A
+ * record was therefore left in three cases:
  *
- * Trade-offs: after a jump to a frame far above, a later call may come from a frame deeper than the
- * record, without a change of its words. This call is taken for a call of the function. The next
- * call from a higher frame is not. */
+ *   - its words have changed;
+ *   - the record lies below the present frame on the same stack;
+ *   - the frames from here to the record's place are known, and the frame around this place belongs
+ *     to another function than the one that made the record.
+ *
+ * A function may go to a stack of its own, where places say nothing.
+ *
+ * Trade-offs: the frames are found by the unwinder, which costs some microseconds, in calls by the
+ * program's functions alone. Code without unwind information ends the look. A call through such code
+ * after a jump is taken for a call of the function, if the call comes from a frame deeper than the
+ * record, and the record's words are the same. The next call from a higher frame is not. */
 #include "base/user_code.h"
 
 #include <pthread.h>
@@ -14,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #include "base/contract.h"
 #include "base/object.h"
@@ -67,6 +75,7 @@ __attribute__((noinline)) void tn_user_code_enter(struct tn_user_code *code,
     code->function = function;
     code->inside = true;
     code->frame = (uintptr_t)__builtin_frame_address(0);
+    code->caller = __builtin_return_address(0);
     code->outer = tn_user_code_innermost;
     for (size_t i = 0; i < TN_USER_CODE_CANARIES; i++)
         canaries[i] = canary_of(code, i);
@@ -117,30 +126,80 @@ static ANYTHING_THERE bool is_overwritten(const struct tn_user_code *code)
     return false;
 }
 
-/* Whether both places are on the thread's own stack, and the first is the deeper. */
-static bool is_below(uintptr_t first, uintptr_t second)
+/* The thread's own stack, once asked for; its end is 0 until then. */
+static _Thread_local uintptr_t stack_begin;
+static _Thread_local uintptr_t stack_end;
+
+/* For the first thread of a program the bounds are read from a file. */
+static void find_stack(void)
 {
     pthread_attr_t attributes;
     void *begin = NULL;
     size_t bytes = 0;
-    bool known;
 
-    if (first >= second || pthread_getattr_np(pthread_self(), &attributes) != 0)
-        return false;
-    known = pthread_attr_getstack(&attributes, &begin, &bytes) == 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return;
+    if (pthread_attr_getstack(&attributes, &begin, &bytes) == 0) {
+        stack_begin = (uintptr_t)begin;
+        stack_end = stack_begin + bytes;
+    }
     (void)pthread_attr_destroy(&attributes);
-    return known && first >= (uintptr_t)begin && second - (uintptr_t)begin < bytes;
+}
+
+/* Whether both places are on the thread's own stack, and the first is the deeper. */
+static bool is_below(uintptr_t first, uintptr_t second)
+{
+    if (first >= second)
+        return false;
+    if (stack_end == 0)
+        find_stack();
+    return first >= stack_begin && second < stack_end;
+}
+
+/* The function whose frame an address of the stack is in. */
+struct owner {
+    uintptr_t address;
+    uintptr_t end;      /* the lowest address of the frame seen last, */
+    uintptr_t function; /* and its function */
+    bool is_known;
+};
+
+/* The frame seen last reaches up to the lowest address of this one. */
+static _Unwind_Reason_Code see_frame(struct _Unwind_Context *frame, void *argument)
+{
+    struct owner *owner = argument;
+    uintptr_t end = _Unwind_GetCFA(frame);
+
+    owner->is_known = end > owner->address;
+    if (owner->is_known || end < owner->end) /* that is on another stack */
+        return _URC_NORMAL_STOP;
+    owner->end = end;
+    owner->function = _Unwind_GetRegionStart(frame);
+    return _URC_NO_REASON;
+}
+
+/* Whether another function's frame is around the record by now. False, too: the frames up to there
+ * are not known. For a record on the thread's own stack, above the present frame: what frames of
+ * other stacks lead to may be gone. */
+static ANYTHING_THERE bool is_in_other_frame(const struct tn_user_code *code)
+{
+    struct owner owner = {.address = (uintptr_t)code};
+    uintptr_t caller = (uintptr_t)_Unwind_FindEnclosingFunction(code->caller);
+
+    (void)_Unwind_Backtrace(see_frame, &owner);
+    return owner.is_known && owner.function != caller;
 }
 
 ANYTHING_THERE void tn_user_code_check_inside(void)
 {
     const struct tn_user_code *code = tn_user_code_innermost;
+    uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
     int cancel;
     bool left;
 
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
-                                 &cancel); /* the stack's bounds are read from a file */
-    left = is_overwritten(code) || is_below(code->frame, (uintptr_t)__builtin_frame_address(0));
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* for find_stack */
+    left = is_overwritten(code) || is_below(code->frame, frame) ||
+           (is_below(frame, (uintptr_t)code) && is_in_other_frame(code));
     (void)pthread_setcancelstate(cancel, NULL);
     if (left)
         end_process(jumped);

@@ -32,6 +32,7 @@ struct tn_user_code {
     enum tn_user_function function;
     bool inside;
     uintptr_t frame; /* the end of the stack at entry */
+    void *caller;    /* a place in the code of the function whose frame the record is in */
     struct tn_user_code *outer;
     uintptr_t canaries[TN_USER_CODE_CANARIES];
 };

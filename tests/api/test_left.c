@@ -16,7 +16,7 @@ static const size_t too_much = (size_t)8191 << 20;
 static jmp_buf back;
 
 /* What the thread does behind a jump. */
-enum then { CALLS_AGAIN, CALLS_DEEPER, ALLOCATES, FREES, REPLAYS, IS_REFUSED, ENDS, THENS };
+enum then { CALLS_AGAIN, CALLS_DEEPER, FAR_DEEPER, ALLOCATES, FREES, REPLAYS, IS_REFUSED, ENDS };
 
 enum way { BY_JUMP, BY_THREAD_END, BY_CANCELLATION, BY_UNWINDING, WAYS };
 enum function { FREE_CALLBACK, OBSERVER, FILTER, FUNCTIONS };
@@ -118,6 +118,16 @@ static __attribute__((noinline, no_sanitize("address"))) void call_deeper(int de
     room[0] = room[1];
 }
 
+/* Far deeper, and over nothing that the call left there. */
+static __attribute__((noinline, no_sanitize("address"))) void call_far_deeper(void)
+{
+    volatile char room[65536];
+
+    room[0] = 1;
+    call();
+    room[1] = room[0];
+}
+
 static tarn_graph *graph;
 static void *block;
 
@@ -166,6 +176,8 @@ static void *do_it(void *argument)
         call();
     else if (then == CALLS_DEEPER)
         call_deeper(12);
+    else if (then == FAR_DEEPER)
+        call_far_deeper();
     else if (then == CALLS_AGAIN)
         call();
     else if (then != ENDS)
@@ -328,6 +340,13 @@ START_TEST(a_call_from_deeper_after_a_jump_ends_the_process)
 }
 END_TEST
 
+START_TEST(a_call_from_far_deeper_after_a_jump_ends_the_process)
+{
+    way = BY_JUMP;
+    expect_end((enum function)(_i % FUNCTIONS), _i >= FUNCTIONS, FAR_DEEPER, "calls again");
+}
+END_TEST
+
 START_TEST(a_steady_call_after_a_jump_ends_the_process)
 {
     enum then then = (enum then)(ALLOCATES + _i / 2 % (ENDS - ALLOCATES));
@@ -365,6 +384,8 @@ int main(void)
     tcase_add_loop_test(tcase, a_call_after_a_jump_out_of_a_function_ends_the_process, 0,
                         2 * FUNCTIONS);
     tcase_add_loop_test(tcase, a_call_from_deeper_after_a_jump_ends_the_process, 0, 2 * FUNCTIONS);
+    tcase_add_loop_test(tcase, a_call_from_far_deeper_after_a_jump_ends_the_process, 0,
+                        2 * FUNCTIONS);
     tcase_add_loop_test(tcase, a_steady_call_after_a_jump_ends_the_process, 0,
                         4 * (ENDS - ALLOCATES));
     tcase_add_loop_test(tcase, a_steady_call_on_another_device_after_a_jump_ends_the_process, 0,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "base/user_code.h"
 #include "unit/unit.h"
@@ -48,7 +50,7 @@ END_TEST
 
 static ucontext_t own;
 static ucontext_t elsewhere;
-static char other_stack[64 << 10];
+static _Alignas(16) char other_stack[64 << 10];
 
 static void check_elsewhere(void)
 {
@@ -87,6 +89,169 @@ START_TEST(cancellation_is_disabled_behind_a_function_that_enables_it)
 }
 END_TEST
 
+/* call_unknown calls from a frame without unwind information, call_on_stack on another stack, from a
+ * frame that leads back to the own one. */
+void call_unknown(void (*function)(void));
+void call_on_stack(void (*function)(void), char *end);
+#ifdef __x86_64__
+__asm__(".text\n"
+        ".globl call_unknown\n"
+        ".type call_unknown, @function\n"
+        "call_unknown:\n"
+        "    push %rbp\n"
+        "    call *%rdi\n"
+        "    pop %rbp\n"
+        "    ret\n"
+        ".size call_unknown, . - call_unknown\n"
+        ".globl call_on_stack\n"
+        ".type call_on_stack, @function\n"
+        "call_on_stack:\n"
+        "    .cfi_startproc\n"
+        "    push %rbp\n"
+        "    .cfi_def_cfa_offset 16\n"
+        "    .cfi_offset %rbp, -16\n"
+        "    mov %rsp, %rbp\n"
+        "    .cfi_def_cfa_register %rbp\n"
+        "    mov %rsi, %rsp\n"
+        "    call *%rdi\n"
+        "    mov %rbp, %rsp\n"
+        "    pop %rbp\n"
+        "    .cfi_def_cfa %rsp, 8\n"
+        "    ret\n"
+        "    .cfi_endproc\n"
+        ".size call_on_stack, . - call_on_stack\n");
+#else
+__asm__(".text\n"
+        ".globl call_unknown\n"
+        ".type call_unknown, %function\n"
+        "call_unknown:\n"
+        "    stp x29, x30, [sp, #-16]!\n"
+        "    blr x0\n"
+        "    ldp x29, x30, [sp], #16\n"
+        "    ret\n"
+        ".size call_unknown, . - call_unknown\n"
+        ".globl call_on_stack\n"
+        ".type call_on_stack, %function\n"
+        "call_on_stack:\n"
+        "    .cfi_startproc\n"
+        "    stp x29, x30, [sp, #-16]!\n"
+        "    .cfi_def_cfa_offset 16\n"
+        "    .cfi_offset x29, -16\n"
+        "    .cfi_offset x30, -8\n"
+        "    mov x29, sp\n"
+        "    .cfi_def_cfa_register x29\n"
+        "    mov sp, x1\n"
+        "    blr x0\n"
+        "    mov sp, x29\n"
+        "    ldp x29, x30, [sp], #16\n"
+        "    .cfi_def_cfa sp, 0\n"
+        "    ret\n"
+        "    .cfi_endproc\n"
+        ".size call_on_stack, . - call_on_stack\n");
+#endif
+
+static TN_USER_CODE_ON_STACK void call_inside(void)
+{
+    TN_USER_CODE(code);
+
+    tn_user_code_enter(&code, TN_USER_FREE_CALLBACK);
+    call_unknown(check_deeper);
+    tn_user_code_leave(&code);
+}
+
+START_TEST(a_call_whose_frames_are_not_known_is_let_pass)
+{
+    call_inside();
+}
+END_TEST
+
+/* Goes back to where it was called, and then is called again from inside of a function. */
+static void check_again(void)
+{
+    (void)swapcontext(&elsewhere, &own);
+    tn_user_code_check();
+    (void)setcontext(&own);
+}
+
+static TN_USER_CODE_ON_STACK void go_there_inside(void)
+{
+    TN_USER_CODE(code);
+
+    tn_user_code_enter(&code, TN_USER_FREE_CALLBACK);
+    ck_assert_int_eq(swapcontext(&own, &elsewhere), 0);
+    tn_user_code_leave(&code);
+}
+
+/* From there the frames lead past the function. */
+START_TEST(a_call_from_a_stack_that_was_there_before_is_let_pass)
+{
+    static volatile bool is_back;
+
+    is_back = false;
+    ck_assert_int_eq(getcontext(&own), 0);
+    if (!is_back) {
+        is_back = true;
+        call_on_stack(check_again, other_stack + sizeof other_stack);
+    }
+    go_there_inside();
+}
+END_TEST
+
+static jmp_buf back;
+
+static TN_USER_CODE_ON_STACK void enter_and_jump(void)
+{
+    TN_USER_CODE(code);
+
+    tn_user_code_enter(&code, TN_USER_FREE_CALLBACK);
+    longjmp(back, 1);
+}
+
+static __attribute__((noinline)) void jump_from_deeper(void)
+{
+    volatile char room[1024];
+
+    room[0] = 1;
+    enter_and_jump();
+    room[1] = room[0];
+}
+
+/* Its frame is around what was left of the others, and changes nothing there. */
+static __attribute__((noinline, no_sanitize("address"))) void check_far_deeper(void)
+{
+    volatile char room[65536];
+
+    room[0] = 1;
+    tn_user_code_check();
+    room[1] = room[0];
+}
+
+START_TEST(a_record_in_the_frame_of_another_function_ends_the_process)
+{
+    if (setjmp(back) == 0)
+        jump_from_deeper();
+    check_far_deeper();
+}
+END_TEST
+
+/* Of two functions, one inside the other, the inner one was left. */
+static TN_USER_CODE_ON_STACK void call_after_an_inner_jump(void)
+{
+    TN_USER_CODE(code);
+
+    tn_user_code_enter(&code, TN_USER_FREE_CALLBACK);
+    if (setjmp(back) == 0)
+        jump_from_deeper();
+    check_far_deeper();
+    _exit(0);
+}
+
+START_TEST(an_inner_record_in_the_frame_of_another_function_ends_the_process)
+{
+    call_after_an_inner_jump();
+}
+END_TEST
+
 START_TEST(a_record_that_was_written_over_ends_the_process)
 {
     struct tn_user_code code;
@@ -114,6 +279,12 @@ int main(void)
     tcase_add_test(tcase, a_call_of_the_functions_is_let_pass);
     tcase_add_test(tcase, a_call_from_a_stack_of_the_functions_own_is_let_pass);
     tcase_add_test(tcase, cancellation_is_disabled_behind_a_function_that_enables_it);
+    tcase_add_test(tcase, a_call_from_a_stack_that_was_there_before_is_let_pass);
+    tcase_add_test(tcase, a_call_whose_frames_are_not_known_is_let_pass);
+    tcase_add_test_raise_signal(tcase, a_record_in_the_frame_of_another_function_ends_the_process,
+                                SIGABRT);
+    tcase_add_test_raise_signal(
+        tcase, an_inner_record_in_the_frame_of_another_function_ends_the_process, SIGABRT);
     tcase_add_test_raise_signal(tcase, a_record_that_was_written_over_ends_the_process, SIGABRT);
     tcase_add_test_raise_signal(tcase, a_block_that_ends_inside_ends_the_process, SIGABRT);
     suite_add_tcase(suite, tcase);
