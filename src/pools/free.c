@@ -206,6 +206,8 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, boo
     block->unheld = unheld;
     block->captured_free = block->captured_free || unheld;
     proof_stamp = tn_block_next_use_follows(block) ? 0 : tn_gpu_epoch(&pool->device->gpu);
+    /* Else the end of any graph would free the block, whenever the driver tells this end. */
+    tn_captured_uses_end(pool, block);
     if (kept || tn_block_uses(block) != NULL || waits_for_retired(pool, block) ||
         block->captured_free || proof_stamp != 0) {
         if (proof_stamp != 0)

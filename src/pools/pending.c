@@ -12,6 +12,8 @@
  * a block waits for nothing else.
  *
  * The end of a capture frees the blocks which waited for captures alone, whatever polls would find.
+ * A block freed later does not wait for uses in that capture: its free ends them. So the end of a
+ * graph, which the driver times, frees no block for captures.
  *
  * Trade-offs: a poll looks at every pending block of the pool. In a pool with checkpoints up to a
  * quarter of the memory may wait which a poll would have freed. */
@@ -156,6 +158,24 @@ static bool uses_have_ended(tarn_pool *pool, struct tn_block *block, bool force)
         }
     }
     return tn_block_uses(block) == NULL;
+}
+
+void tn_captured_uses_end(tarn_pool *pool, struct tn_block *block)
+{
+    struct tn_use **link = block->may_have_claims ? &tn_block_cold(block)->uses : NULL;
+
+    TN_ASSERT(tn_pool_is_locked(pool));
+    TN_ASSERT(block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_DISCARDED);
+    while (link != NULL && *link != NULL) {
+        struct tn_use *use = *link;
+
+        if (use->order.capture_id != 0 && tn_capture_use_has_ended(pool, block, use)) {
+            *link = use->next;
+            tn_use_end(&pool->device->streams, use);
+        } else {
+            link = &use->next;
+        }
+    }
 }
 
 static bool is_held(const struct tn_block *block)

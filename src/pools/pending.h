@@ -61,6 +61,9 @@ void tn_pending_end_captured(tarn_pool *pool);
 bool tn_capture_use_has_ended(const tarn_pool *pool, const struct tn_block *block,
                               const struct tn_use *use);
 
+/* Ends the block's uses in captures which have ended. The block is being freed. */
+void tn_captured_uses_end(tarn_pool *pool, struct tn_block *block);
+
 /* Whether a graph may still be adopted whose hold takes over a block freed without a hold. */
 bool tn_pending_awaits_adoption(const tarn_pool *pool, const struct tn_block *block);
 
