@@ -147,8 +147,10 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_pool_set_limit(tarn_pool *pool, size_t
  *
  * The memory of graphs that tarn_graph_destroy ended, or tarn_graph_update replaced, goes too. The
  * trim waits for their launches, and then up to 200 ms for the driver to give the graphs up. The
- * driver takes some microseconds, unless the program has an executable or a clone of the graph. No
- * later trim then waits for that graph.
+ * driver takes some microseconds, unless the program has an executable or a clone of the graph. The
+ * program's own destroys are not seen. Where free memory is kept by graphs without a tarn_graph
+ * alone, a trim waits for the driver as well: 250 us in all. A graph that lives on, or that an
+ * earlier trim awaited in vain, costs no more than this.
  *   INVALID_HANDLE
  *   DRIVER  The device could not be waited for.
  *   DEVICE_LOST, POISONED. */

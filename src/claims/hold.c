@@ -392,8 +392,40 @@ void tn_holds_expect(struct tn_holds *holds, tn_cu_graph keeper)
         if (hold->keeper != keeper)
             continue;
         hold->expected = true;
+        hold->known = false;
         hold->keeper = NULL;
     }
+}
+
+void tn_holds_know(struct tn_holds *holds, tn_cu_graph keeper)
+{
+    TN_ASSERT(tn_lock_is_held(holds->lock) && keeper != NULL);
+    for (struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next)
+        hold->known = hold->known || hold->keeper == keeper;
+}
+
+/* Whether the chunk is free but for holds which may go unseen. */
+static bool may_be_let_go(const struct tn_holds *holds, size_t id)
+{
+    const struct tn_chunk *chunk = holds->chunks->by_id[id];
+    const struct tn_hold *hold = holds->first;
+
+    if (chunk == NULL || chunk->hold_count == 0 || chunk->used_bytes > 0)
+        return false;
+    while (hold != NULL &&
+           (!(hold->open || hold->known) || !tn_chunk_set_has_id(&hold->chunks, id)))
+        hold = hold->next;
+    return hold == NULL;
+}
+
+bool tn_holds_may_let_go(const struct tn_holds *holds)
+{
+    TN_ASSERT(tn_lock_is_held(holds->lock));
+    for (size_t id = 0; holds->count > 0 && id < holds->chunks->ids; id++) {
+        if (may_be_let_go(holds, id))
+            return true;
+    }
+    return false;
 }
 
 void tn_hold_keep_by(struct tn_hold *hold, tn_cu_graph keeper)
@@ -404,6 +436,7 @@ void tn_hold_keep_by(struct tn_hold *hold, tn_cu_graph keeper)
     while (other != NULL && other->keeper != keeper)
         other = other->next;
     hold->beside = other != NULL;
+    hold->known = other != NULL && other->known;
     hold->keeper = keeper;
 }
 

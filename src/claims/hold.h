@@ -92,6 +92,7 @@ struct tn_hold {
     tn_cu_graph keeper; /* the graph whose end ends the claimant; compared alone; NULL: destroyed */
     /* The keeper has an older hold here: both belong to the same graph; immutable. */
     bool beside;
+    bool known;    /* a tarn_graph stands for the keeper: the library will destroy it */
     bool expected; /* the library has destroyed the keeper: the claimant goes soon */
     /* the first call which noticed that the capture is broken; see graphs/broken.h */
     struct tn_hold_call noticed;
@@ -213,6 +214,13 @@ bool tn_holds_are_kept_by(const struct tn_holds *holds, tn_cu_graph keeper);
 /* Reports the claimant's end. No lock; any thread, including the driver's: calls nothing. void * to
  * serve as a user object's destructor. */
 void tn_hold_gone(void *hold);
+
+/* A tarn_graph stands for the graph from now on. */
+void tn_holds_know(struct tn_holds *holds, tn_cu_graph keeper);
+
+/* Whether free memory would go if closed holds without a tarn_graph went: nothing tells whether the
+ * program has destroyed their graphs. */
+bool tn_holds_may_let_go(const struct tn_holds *holds);
 
 /* tn_holds_expect: the library destroys the graph, and its holds go soon, unless the user has a
  * clone. The others: whether any hold is expected; expects none any more. */

@@ -103,6 +103,7 @@ tarn_status tn_graph_prepare(const struct tn_section *section, tarn_graph **grap
     }
     atomic_fetch_add(&pool->device->exec_bytes, made->exec_bytes);
     enter_list(made);
+    tn_device_know_graph(pool->device, made->driver_graph);
     *graph = made;
     return TARN_OK;
 }

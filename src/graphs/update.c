@@ -59,6 +59,7 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
     tn_pool_lock(pool);
     tn_replays_consider(pool);
     tn_pool_unlock(pool);
+    tn_device_know_graph(pool->device, section.graph);
     tn_device_expect_gone(pool->device, old);
     tn_driver_graph_drop(gpu, old);
     tn_capture_finish(capture);

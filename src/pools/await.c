@@ -19,6 +19,7 @@ enum {
     MS = 1000 * US,
     BUSY_ROUNDS = 50, /* some 10 us: the time of a destructor on an idle machine */
     PAUSE_NS = 100 * US,
+    BRIEF_NS = 250 * US,
     POSSIBLE_NS = 30 * MS,
     POSSIBLE_AGAIN_NS = 5 * MS,
     UNUSABLE_NS = 50 * MS,
@@ -63,6 +64,10 @@ static bool keeps_waiting(const struct awaited *awaited, tarn_pool *pool)
     TN_ASSERT(pool->holds.count >= pool->holds.open_count);
     switch (awaited->what) {
     case TN_AWAIT_EXPECTED:
+        break;
+    case TN_AWAIT_BRIEF:
+        if (is_in_time(awaited, BRIEF_NS) && tn_holds_may_let_go(&pool->holds))
+            return true;
         break;
     case TN_AWAIT_POSSIBLE:
         if (pool->holds.count > pool->holds.open_count + pool->claims.graph_count) {
@@ -119,7 +124,9 @@ static int64_t limit_ns(const struct awaited *awaited)
 {
     if (!tn_gpu_is_usable(&awaited->device->gpu))
         return UNUSABLE_NS;
-    return awaited->what == TN_AWAIT_EXPECTED ? EXPECTED_NS : LAST_NS;
+    if (awaited->what == TN_AWAIT_EXPECTED || awaited->what == TN_AWAIT_BRIEF)
+        return EXPECTED_NS;
+    return LAST_NS;
 }
 
 void tn_await_holds(tarn_device *device, tarn_pool *pool, enum tn_await what)

@@ -7,7 +7,8 @@
  * object kept by holds, therefore waits a little for holds on their way. A hold is expected when
  * the library has destroyed its graph (tn_holds_expect). It does not come while the program has a
  * clone or an executable of the graph, which nobody can see. Each wait therefore has an end, and a
- * hold awaited in vain is expected no more.
+ * hold awaited in vain is expected no more. Nor can anybody see that the program has destroyed a
+ * graph of its own: a wait for such a hold is a guess, and shorter.
  *
  * Locking: the caller holds no lock. */
 #ifndef TARN_POOLS_AWAIT_H
@@ -21,6 +22,9 @@ enum tn_await {
     /* Expected holds: 200 ms. For callers which have waited for the device, or know that no launch
      * runs. */
     TN_AWAIT_EXPECTED,
+    /* The same. Also holds of ended captures without a tarn_graph, as long as only these keep free
+     * memory: 250 us, each time anew. For callers which give memory back. */
+    TN_AWAIT_BRIEF,
     /* Expected holds: 1 s. Also holds of ended captures without a tarn_graph, whose graph the
      * program may have destroyed: 30 ms, or 5 ms if no hold is newer than holds awaited in vain
      * before. For callers which would fail otherwise. */

@@ -4,7 +4,8 @@
  * Memory may be unmapped when every free in it came before a wait for the device which has ended.
  * Other memory stays, or is waited for once if the caller allows a wait. The wait also covers holds
  * of graphs which the library has destroyed: the driver ends these holds a little later
- * (pools/await.h).
+ * (pools/await.h). The program may have destroyed graphs of its own, which nobody tells. So once in
+ * a trim free memory which only their holds keep is waited for briefly.
  *
  * Trade-offs: the device's list of pools is locked while pools are trimmed, so pools are not
  * created meanwhile; unmapping a chunk costs some 50 to 500 us. */
@@ -18,6 +19,7 @@
 #include "pools/grow.h"
 #include "pools/janitor.h"
 #include "pools/pending.h"
+#include "pools/sweep.h"
 #include "pools/visit.h"
 
 /* Passes of a trim behind the first: a hold goes, then the device is waited for; and one more, for
@@ -28,7 +30,9 @@ enum { PASSES = 3 };
 struct stays {
     bool unproven; /* a wait for the device may prove that nothing runs in it */
     bool expected; /* holds are about to go: with the next look of any thread */
+    bool held;     /* holds which may be about to go, or not, keep free memory */
     bool waited;   /* the device was waited for, before the pass */
+    bool guessed;  /* holds which may go were waited for, before the pass */
 };
 
 /* Unmaps until the locked pool maps no more than keep_bytes. */
@@ -49,6 +53,9 @@ static uint64_t trim_pool_pass(tarn_pool *pool, uint64_t keep_bytes, struct stay
         why->unproven = true;
     if (tn_pool_mapped_bytes(pool) > keep_bytes && tn_holds_are_expected(&pool->holds))
         why->expected = true;
+    if (tn_pool_mapped_bytes(pool) > keep_bytes && !why->guessed &&
+        tn_holds_may_let_go(&pool->holds))
+        why->held = true;
     TN_ASSERT(tn_pool_mapped_bytes(pool) + freed == mapped);
     return freed;
 }
@@ -71,25 +78,27 @@ static bool prove(tarn_device *device, tarn_pool *pool, struct stays *why, tarn_
 {
     const struct stays found = *why;
     bool waits = found.unproven && !found.waited;
+    bool goes = found.expected || found.held;
 
     TN_ASSERT(tn_lock_none_held());
-    if (found.expected) {
+    if (goes) {
         tn_device_drop_gone(device); /* most have gone by now */
         waits = waits || (!found.waited && tn_await_needs_device(device, pool));
     }
     *status = waits ? tn_gpu_wait_idle(&device->gpu) : TARN_OK;
-    if (*status == TARN_OK && found.expected)
-        tn_await_holds(device, pool, TN_AWAIT_EXPECTED); /* expects them no more afterwards */
-    *why = (struct stays){.waited = found.waited || waits};
-    return *status == TARN_OK && (waits || found.expected);
+    if (*status == TARN_OK && goes) /* none is expected any more afterwards */
+        tn_await_holds(device, pool, found.held ? TN_AWAIT_BRIEF : TN_AWAIT_EXPECTED);
+    *why = (struct stays){.waited = found.waited || waits, .guessed = found.guessed || found.held};
+    return *status == TARN_OK && (waits || goes);
 }
 
 tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64_t *freed_bytes)
 {
-    struct stays why = {false, false, false};
+    struct stays why = {0};
     tarn_status status = TARN_OK;
 
     TN_ASSERT(tn_lock_none_held());
+    tn_device_see_end(pool->device); /* an open hold is not waited for */
     tn_pool_lock(pool);
     pool->counters.events[TN_TRIMS].count += 1;
     tn_pool_unlock(pool);
@@ -134,11 +143,12 @@ static uint64_t trim_device(tarn_device *device, uint64_t keep_bytes, struct sta
 tarn_status tn_device_trim(tarn_device *device, uint64_t keep_bytes, bool wait,
                            uint64_t *freed_bytes)
 {
-    struct stays why = {false, false, false};
+    struct stays why = {0};
     tarn_status status = TARN_OK;
 
     TN_ASSERT(tn_lock_none_held());
     tn_device_reap(device);
+    tn_device_see_end(device);
     tn_lock_acquire(&device->lock);
     device->counters.events[TN_TRIMS].count += 1;
     tn_lock_release(&device->lock);

@@ -53,6 +53,20 @@ void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_gra
     (void)tn_device_visit(device, close_capture, &ended);
 }
 
+static bool know_graph(tarn_pool *pool, void *context)
+{
+    const tn_cu_graph *graph = context;
+
+    tn_holds_know(&pool->holds, *graph);
+    return false;
+}
+
+void tn_device_know_graph(tarn_device *device, tn_cu_graph graph)
+{
+    TN_ASSERT(graph != NULL);
+    (void)tn_device_visit(device, know_graph, &graph);
+}
+
 static bool expect_gone(tarn_pool *pool, void *context)
 {
     const tn_cu_graph *graph = context;

@@ -15,6 +15,10 @@ void tn_device_collect(tarn_device *device);
 void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph,
                              bool discard);
 
+/* A tarn_graph stands for the graph from now on: nobody waits for its holds before
+ * tn_device_expect_gone. */
+void tn_device_know_graph(tarn_device *device, tn_cu_graph graph);
+
 /* The library is about to destroy the graph. Its holds are then worth waiting for, and the next
  * graph with its handle is not mistaken for it. */
 void tn_device_expect_gone(tarn_device *device, tn_cu_graph graph);

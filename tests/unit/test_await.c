@@ -39,15 +39,20 @@ static void make_pool(void)
     stream = test_stream();
 }
 
-/* How long it waits, in ms. */
-static int64_t await_ms(tarn_pool *of, enum tn_await what)
+/* How long it waits. */
+static int64_t await_us(tarn_pool *of, enum tn_await what)
 {
     slept_ns = 0;
     clock_is_ours = true;
     tn_await_holds(device, of, what);
     clock_is_ours = false;
     ck_assert(tn_lock_none_held());
-    return slept_ns / 1000000;
+    return slept_ns / 1000;
+}
+
+static int64_t await_ms(tarn_pool *of, enum tn_await what)
+{
+    return await_us(of, what) / 1000;
 }
 
 /* A graph that was destroyed, and a clone of it that keeps its hold. */
@@ -135,6 +140,48 @@ START_TEST(a_hold_that_may_go_is_awaited_for_30_ms_and_then_for_5)
 }
 END_TEST
 
+/* Slept in pauses of 100 us. What was in vain is awaited anew, as the program may end it later. */
+START_TEST(a_hold_that_keeps_free_memory_is_awaited_for_250_us_each_time)
+{
+    tn_cu_graph clone = leave_clone();
+
+    ck_assert_int_eq(await_ms(pool, TN_AWAIT_BRIEF), 200); /* is expected, too */
+    ck_assert_int_eq(await_us(pool, TN_AWAIT_BRIEF), 300);
+    ck_assert_int_eq(await_us(NULL, TN_AWAIT_BRIEF), 300);
+    ck_assert_int_eq(await_us(NULL, TN_AWAIT_EXPECTED), 0);
+    test_destroy_graph(clone);
+}
+END_TEST
+
+/* _i: a tarn_graph has the graph; its executable took a new section; another graph that has a
+ * tarn_graph holds the chunk, too; a block in the chunk is discarded. */
+START_TEST(a_hold_that_keeps_no_memory_alone_is_awaited_for_nothing)
+{
+    tn_cu_graph clone = _i >= 2 ? leave_clone() : NULL;
+    tarn_capture *capture;
+    tarn_graph *graph = NULL;
+    void *block;
+
+    if (_i < 3)
+        graph = unit_graph(pool, stream, 4 * MIB, NULL);
+    if (_i == 1 || _i == 3) {
+        capture = unit_begin(pool, stream);
+        block = unit_alloc(pool, 4 * MIB, stream);
+        test_fill(stream, block, 7, 128);
+        if (_i == 1)
+            OK(tarn_free(block));
+        OK(_i == 1 ? tarn_graph_update(graph, capture) : tarn_capture_abort(capture));
+    }
+    (void)await_ms(NULL, TN_AWAIT_EXPECTED);
+    ck_assert_uint_eq(pool->chunks.count, 1);
+    ck_assert_int_eq(await_us(pool, TN_AWAIT_BRIEF), 0);
+    if (graph != NULL)
+        OK(tarn_graph_destroy(graph));
+    if (clone != NULL)
+        test_destroy_graph(clone);
+}
+END_TEST
+
 /* What a graph of the library's keeps is not waited for: in vain is what was. */
 START_TEST(a_hold_that_was_not_awaited_is_awaited_for_30_ms)
 {
@@ -186,6 +233,8 @@ int main(void)
     tcase_add_loop_test(tcase, an_expected_hold_is_awaited_in_vain_for_200_ms_and_once, 0, 2);
     tcase_add_test(tcase, a_replay_of_its_pool_may_be_one_of_an_expected_hold);
     tcase_add_test(tcase, a_hold_that_may_go_is_awaited_for_30_ms_and_then_for_5);
+    tcase_add_test(tcase, a_hold_that_keeps_free_memory_is_awaited_for_250_us_each_time);
+    tcase_add_loop_test(tcase, a_hold_that_keeps_no_memory_alone_is_awaited_for_nothing, 0, 4);
     tcase_add_test(tcase, a_hold_that_was_not_awaited_is_awaited_for_30_ms);
     tcase_add_test(tcase, the_last_holds_of_a_pool_are_awaited_for_a_second);
     tcase_add_loop_test(tcase, on_a_gpu_that_is_not_well_holds_are_awaited_for_50_ms, 0, 2);

@@ -109,6 +109,124 @@ void __wrap_tn_pool_unlock(tarn_pool *locked)
     tn_device_drop_gone(device);
 }
 
+/* The library's clock goes by what it sleeps alone. Behind the first pause the driver runs the
+ * destructors. */
+static bool clock_is_ours;
+static int64_t slept_ns;
+
+int __real_nanosleep(const struct timespec *pause, struct timespec *rest);
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest);
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest)
+{
+    if (!clock_is_ours)
+        return __real_nanosleep(pause, rest);
+    slept_ns += pause->tv_nsec;
+    clock_is_ours = false;
+    test_await_destructors(test_ledger().graphs); /* one for each graph that lives */
+    clock_is_ours = true;
+    return 0;
+}
+
+int __real_clock_gettime(clockid_t id, struct timespec *now);
+int __wrap_clock_gettime(clockid_t id, struct timespec *now);
+int __wrap_clock_gettime(clockid_t id, struct timespec *now)
+{
+    if (!clock_is_ours)
+        return __real_clock_gettime(id, now);
+    *now = (struct timespec){slept_ns / 1000000000, slept_ns % 1000000000};
+    return 0;
+}
+
+/* Trims by the pool or by its device. */
+static uint64_t trim_by_our_clock(bool whole)
+{
+    uint64_t freed = 7;
+
+    slept_ns = 0;
+    clock_is_ours = true;
+    if (whole)
+        OK(tn_device_trim(device, 0, true, &freed));
+    else
+        OK(tn_pool_trim(pool, 0, true, &freed));
+    clock_is_ours = false;
+    OK(tarn_pool_validate(pool));
+    return freed;
+}
+
+/* A graph of the program's own, with memory of the pool or, with NULL, of the capture's pool. */
+static tn_cu_graph own_graph(tarn_pool *of)
+{
+    void *address;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    if (of != NULL)
+        OK(tarn_pool_malloc(of, 4 * MIB, 0, stream, &address));
+    else
+        OK(tarn_malloc(device, 4 * MIB, stream, &address));
+    OK(tarn_free(address));
+    return test_end_capture(stream);
+}
+
+/* _i: by the pool or the device; of a pool of the program's or of the capture. Nobody has noticed
+ * the end of the capture. */
+START_TEST(the_memory_of_a_graph_that_the_program_destroyed_goes)
+{
+    tn_cu_graph graph = own_graph(_i < 2 ? pool : NULL);
+    tn_cu_graph clone = test_clone(graph); /* a graph that was never copied goes at once */
+
+    sim.delay_destructors(10000000);
+    test_destroy_graph(clone);
+    test_destroy_graph(graph);
+    ck_assert_uint_eq(trim_by_our_clock(_i > 0), 4 * MIB);
+    ck_assert_int_eq(slept_ns, 100000);
+    ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
+}
+END_TEST
+
+/* An earlier trim has awaited it in vain. */
+START_TEST(the_memory_of_a_clone_that_the_program_destroyed_goes)
+{
+    tarn_graph *graph = unit_graph(pool, stream, 4 * MIB, NULL);
+    tn_cu_graph clone = test_clone(graph->driver_graph);
+
+    OK(tarn_graph_destroy(graph));
+    ck_assert_uint_eq(trim_by_our_clock(_i == 1), 0);
+    ck_assert_int_eq(slept_ns, 200000000);
+    ck_assert_uint_eq(trim_by_our_clock(_i == 1), 0);
+    ck_assert_int_eq(slept_ns, 300000); /* in pauses of 100 us */
+    sim.delay_destructors(10000000);
+    test_destroy_graph(clone);
+    ck_assert_uint_eq(trim_by_our_clock(_i == 1), 4 * MIB);
+    ck_assert_int_eq(slept_ns, 100000);
+}
+END_TEST
+
+/* However many passes a trim makes. */
+START_TEST(a_graph_that_lives_on_costs_a_trim_250_us)
+{
+    tn_cu_graph graph = own_graph(pool);
+
+    OK(tarn_free(unit_alloc(pool, 32 * MIB, other)));
+    ck_assert_uint_eq(trim_by_our_clock(_i == 1), 32 * MIB);
+    ck_assert_int_eq(slept_ns, 300000);
+    ck_assert_uint_eq(waits(), 1);
+    test_destroy_graph(graph);
+}
+END_TEST
+
+START_TEST(a_tarn_graph_costs_a_trim_nothing)
+{
+    tarn_graph *captured = unit_graph(pool, stream, 4 * MIB, NULL);
+    tarn_graph *adopted;
+
+    OK(tarn_graph_adopt(pool, own_graph(pool), &adopted));
+    ck_assert_uint_eq(trim_by_our_clock(_i == 1), 0);
+    ck_assert_int_eq(slept_ns, 0);
+    OK(tarn_graph_destroy(captured));
+    OK(tarn_graph_destroy(adopted));
+}
+END_TEST
+
 START_TEST(memory_whose_hold_goes_behind_a_trims_look_goes_too)
 {
     sim.delay_destructors(10000000);
@@ -233,6 +351,10 @@ int main(void)
     tcase_add_test(pools, proven_memory_goes_without_a_wait);
     tcase_add_test(pools, what_is_proven_goes_even_when_the_wait_fails);
     tcase_add_test(pools, a_trim_breaks_no_capture);
+    tcase_add_loop_test(pools, the_memory_of_a_graph_that_the_program_destroyed_goes, 0, 3);
+    tcase_add_loop_test(pools, the_memory_of_a_clone_that_the_program_destroyed_goes, 0, 2);
+    tcase_add_loop_test(pools, a_graph_that_lives_on_costs_a_trim_250_us, 0, 2);
+    tcase_add_loop_test(pools, a_tarn_graph_costs_a_trim_nothing, 0, 2);
     tcase_add_test(pools, memory_whose_hold_goes_behind_a_trims_look_goes_too);
     tcase_add_loop_test(pools, memory_that_waits_for_a_hold_and_then_for_the_device_goes_too, 0, 2);
     tcase_add_test(pools, memory_that_waited_for_another_stream_goes_too);
