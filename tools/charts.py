@@ -248,3 +248,33 @@ def distances(title, description, entries):
         svg.dot(at, y - 4, color, 5)
         svg.text(WIDTH - 146, y, text, color)
     return svg.end()
+
+
+def rows(title, description, x_label, names, series, base):
+    """A row for each name, with a dot for each series on a logarithmic axis. series: [{name, values: [number or
+    None]}], a value for each name; base: (number, name), where the axis has a line."""
+    height, left = 19, 160
+    svg = Svg(TOP + height * len(names) + 62, title, description)
+    right, bottom = WIDTH - 210, TOP + height * len(names) + 8
+    values = [value for entry in series for value in entry["values"] if value is not None]
+    axis = Axis(values + [base[0]], left, right, True)
+    for tick in (1, 1.25, 1.5, 2, 3, 4, 5):
+        if tick <= max(values):
+            svg.line(axis.at(tick), TOP - 6, axis.at(tick), bottom, FAINT)
+            svg.text(axis.at(tick), bottom + 16, f"{tick:g}", GREY, "middle")
+    svg.line(axis.at(base[0]), TOP - 6, axis.at(base[0]), bottom, TARGET, 1.5, "6 4")
+    svg.text((left + right) / 2, bottom + 36, x_label, GREY, "middle")
+    for i, name in enumerate(names):
+        svg.text(left - 12, TOP + height * i + 12, name, INK, "end")
+    for s, entry in reversed(list(enumerate(series))):
+        for i, value in enumerate(entry["values"]):
+            if value is not None:
+                svg.dot(axis.at(value), TOP + height * i + 8, COLORS[s], 5 if s == 0 else 4)
+    for s, name in enumerate([entry["name"] for entry in series] + [base[1]]):
+        y = TOP + 20 * s + 8
+        if s < len(series):
+            svg.dot(right + 24, y, COLORS[s], 5 if s == 0 else 4)
+        else:
+            svg.line(right + 14, y, right + 34, y, TARGET, 1.5, "6 4")
+        svg.text(right + 42, y + 4, name, size=11)
+    return svg.end()

@@ -32,9 +32,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIMIT = re.compile(r'AT_(MOST|LEAST)(?:_WITH)?\((?:"([^"]*)", )?"([^"]*)", "([^"]*)", ([0-9.]+), "([^"]*)"\)')
 DEVICE = "NVIDIA H200"  # of which the limits speak
 ORDERS = ["random", "FIFO", "LIFO", "alternating", "comb"]
-# Shown nowhere: figures of tools/audit, of two builds beside each other, and of traces, which tools/traces reads.
-BESIDE = "beside.jsonl"
-NOT_SHOWN = (BESIDE, "adversaries.jsonl", "frameworks.jsonl", "traces.jsonl")
+# Not of the rows: figures of tools/audit, of two builds beside each other, and of the programs' traces, which have a
+# section of their own.
+BESIDE, TRACES = "beside.jsonl", "traces.jsonl"
+NOT_SHOWN = (BESIDE, "adversaries.jsonl", "frameworks.jsonl", TRACES)
+MEMORY = "reserved over requested"
 # What makes a figure, in any file of results: all that was measured under one of these is one figure.
 FIGURE = ("device", "simulated", "row", "variant", "rival", "framework", "workload", "allocator", "case",
           "compiler")
@@ -70,6 +72,10 @@ def is_thin(path):
     return not superseded and not fat
 
 
+def by_key(lines):
+    return {(line["row"], line["variant"], line["rival"]): line for _, line in newest(lines)}
+
+
 class Figures:
     """The newest line of each row, variant and rival, in the order of their first appearance."""
 
@@ -79,7 +85,9 @@ class Figures:
         self.instructions = [line for _, line in lines if "case" in line]
         wanted = [result for result in lines if "row" in result[1] and result[1]["simulated"] == simulated and
                   (simulated or result[1]["device"] == DEVICE)]
-        self.lines = {(line["row"], line["variant"], line["rival"]): line for _, line in newest(wanted)}
+        self.lines = by_key(wanted)
+        traces = results.read(folder / TRACES) if (folder / TRACES).exists() else []
+        self.traces = by_key(result for result in traces if result[1]["simulated"] == simulated)
 
     def find(self, row, variant, rival=None):
         return self.lines.get((row, variant, rival))
@@ -367,6 +375,40 @@ def recorded(figures):
     return row_table(figures, "recorded", r".*: (event(, first replay)?|reserved over requested)"), None
 
 
+def programs(figures):
+    """The programs whose shapes change: memory, and an event beside the best of the others."""
+    names = list(dict.fromkeys(variant.partition(": ")[0] for _, variant, _ in figures.traces))
+    who = [("Tarn", None), ("driver's pool", "cuMemAllocFromPoolAsync"), ("PyTorch", "PyTorch"),
+           ("PyTorch, expandable segments", "PyTorch, expandable segments")]
+
+    def value(name, what, rival):
+        line = figures.traces.get(("recorded", f"{name}: {what}", rival))
+        return line["median"] if line else None
+
+    def shown(name, what, rival=None):
+        of = value(name, what, rival)
+        return "" if of is None else f"{of:.3f}" if what == MEMORY else number(of)
+
+    def best(name, what):
+        times = [of for of in (value(name, what, rival) for _, rival in who[1:]) if of is not None]
+        return number(min(times)) if times else ""
+
+    cells = [[name, shown(name, "GiB requested at the peak", "as recorded"),
+              *(shown(name, MEMORY, rival) for _, rival in who), shown(name, "event"), best(name, "event"),
+              shown(name, "event, first replay"), best(name, "event, first replay")] for name in names]
+    if not cells:
+        return "", None
+    text = table(["program", "peak live, GiB", *(name for name, _ in who), "event, ns", "best other",
+                  "first replay, ns", "best other"], cells)
+    text += "\n\n" + runs_text([line for (_, _, rival), line in figures.traces.items() if rival is None])
+    return text, charts.rows(
+        "Memory taken, in times of what a program needs at its peak",
+        "Nineteen recorded programs whose shapes change, each in its first replay.",
+        "peak reserved over peak live (logarithmic)", names,
+        [{"name": name, "values": [value(trace, MEMORY, rival) for trace in names]}
+         for name, rival in who], (1, "peak live"))
+
+
 def fragmentation(figures):
     rival = "cuMemAllocAsync"
     series = drawable([curve(name, figures.matching("fragmentation", prefix + r"after (\d+) steps", who), dash)
@@ -508,7 +550,7 @@ def rivals(figures):
     return table(head, cells), None
 
 
-SECTIONS = [limits, pair, threads, around, producers, live, instructions, trace, recorded, fragmentation,
+SECTIONS = [limits, pair, threads, around, producers, live, instructions, trace, recorded, programs, fragmentation,
             growth, checkpoint, contents, replay, capture, host]
 README_SECTIONS = [rivals]
 

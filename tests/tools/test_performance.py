@@ -79,6 +79,16 @@ class Performance(unittest.TestCase):
         with contextlib.redirect_stdout(io.StringIO()):
             self.assertFalse(performance.is_thin(self.path))
 
+    def test_programs_stand_beside_their_rivals_and_their_peak(self):
+        kept = [{**line(1, median, row="recorded", rival=rival, variant=f"gpt2: {what}"), "unit": ""}
+                for what, rival, median in (("GiB requested at the peak", "as recorded", 12), ("event", None, 50),
+                                            ("reserved over requested", None, 1.02), ("event", "PyTorch", 300),
+                                            ("reserved over requested", "PyTorch", 1.5), ("event", "other", 10))]
+        (self.folder / "traces.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in kept))
+        text, picture = performance.programs(performance.Figures(self.folder, False))
+        self.assertIn("| gpt2 | 12 | 1.020 |  | 1.500 |  | 50 | 300 |  |  |", text)
+        self.assertIn(">peak live</text>", picture)
+
     def test_a_thinned_file_shows_what_it_showed(self):
         lines = [line(1, 1), line(1, 2, rival="PyTorch"), line(2, 3), line(3, 4, commit="abcdef0-dirty")]
         self.path.write_text("".join(json.dumps(entry) + "\n" for entry in lines))
