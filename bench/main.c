@@ -41,6 +41,7 @@ static const struct row {
      bench_row_adversaries},
     {"recorded", "traces of real programs (--trace), an event at a time; memory taken",
      bench_row_recorded},
+    {"fits", "which free block is taken (--trace): a model of eight fits", bench_row_fits},
 };
 
 enum {

@@ -30,6 +30,7 @@ void bench_row_live(const struct bench *bench);          /* row_live.c */
 void bench_row_trace(const struct bench *bench);         /* row_trace.c */
 void bench_row_recorded(const struct bench *bench);      /* row_recorded.c */
 void bench_row_adversaries(const struct bench *bench);   /* row_adversaries.c */
+void bench_row_fits(const struct bench *bench);          /* row_fits.c */
 void bench_row_audit(const struct bench *bench);         /* row_audit.c */
 void bench_row_replay(const struct bench *bench);        /* row_replay.c */
 void bench_part_replay(const struct bench *bench);       /* its part in one process */

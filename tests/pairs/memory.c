@@ -257,17 +257,31 @@ const struct pairs_module pairs_trim = {
 /* Ladder: the device is at its limit, and a callback gives a hoard. */
 enum { HOARD = 128 << 20 };
 
+/* Whether this call is the one that gives it. The limit is lifted before other threads go on. */
+static bool open_hoard(struct pairs_member *m, tarn_device *device)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    bool first;
+
+    (void)pthread_mutex_lock(&lock);
+    first = m->is_open;
+    if (first) {
+        m->is_open = false;
+        m->number += 1;
+        GIVE(tarn_device_set_limit(device, 0));
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return first;
+}
+
 static bool give_hoard(tarn_device *device, size_t wanted_bytes, void *user)
 {
     struct pairs_member *m = user;
     void (*inside)(struct pairs_member * other) = m->inside;
 
     (void)wanted_bytes;
-    if (m->is_open == false)
-        return false;
-    m->is_open = false;
-    m->number += 1;
-    GIVE(tarn_device_set_limit(device, 0));
+    if (!open_hoard(m, device))
+        return m->number > 0; /* another thread's call has lifted the limit */
     m->inside = NULL;
     if (pw.seed % 2 == 1)
         pairs_free(&m->blocks[0]);
