@@ -28,4 +28,4 @@ def lean(text):
             if not (name in ABSENT and value == ABSENT[name])}
     if line.get("samples") == 1 and all(line.get(name) == line["median"] for name in SPREAD):
         kept = {name: value for name, value in kept.items() if name not in (*SPREAD, "samples")}
-    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(kept, ensure_ascii=False)
