@@ -106,7 +106,7 @@ struct tn_arena {
     struct tn_progress progress; /* of its stream's work; nothing in a capture. The pool's lock. */
     uint64_t unasked_bytes; /* freed since its stream was last asked; the pool's lock, as below */
     uint64_t settled_stamp; /* the epoch of the last restore on another stream; 0: none */
-    uint8_t vain_asks;      /* since a growth last looked for memory that is idle */
+    uint8_t vain_asks;      /* since an allocation last looked for idle memory */
     /* In a capture: the nodes which its next work comes after; see pools/pending.h. */
     struct tn_ancestry ancestry;
     /* In a capture: the births of its blocks; belongs to the hold. NULL: none yet. */

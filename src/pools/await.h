@@ -23,7 +23,7 @@ enum tn_await {
      * runs. */
     TN_AWAIT_EXPECTED,
     /* The same. Also holds of ended captures without a tarn_graph, as long as only these keep free
-     * memory: 250 us, each time anew. For callers which give memory back. */
+     * memory: 250 us and a pause, each time anew. For callers which give memory back. */
     TN_AWAIT_BRIEF,
     /* Expected holds: 1 s. Also holds of ended captures without a tarn_graph, whose graph the
      * program may have destroyed: 30 ms, or 5 ms if no hold is newer than holds awaited in vain

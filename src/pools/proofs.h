@@ -4,8 +4,8 @@
  * A wait for the device proves all memory idle, but hardly ever happens. In a pool with several
  * arenas an allocation therefore asks its stream for an event now and then (driver/progress.h),
  * namely after frees of 1/16 of the arena's memory, and 32 MiB at least. Once the event is done,
- * what the arena freed before may leave it. Until a growth looks for such memory, each question
- * doubles these bytes, that of the last growth included, up to sixteen times.
+ * what the arena freed before may leave it, and loans that its stream freed go back (pools/loans.h).
+ * Until an allocation looks for such memory, each question doubles these bytes, up to sixteen times.
  *
  * What a restore frees of other streams is an exception: the pool has only ordered the restore's
  * stream behind the uses of that memory. The caller orders the memory's own stream later.
@@ -35,7 +35,7 @@ uint64_t tn_proofs_bytes_left(const tarn_pool *pool, const struct tn_arena *aren
 /* Asks the stream, which is the arena's, as this call has looked at it. */
 void tn_proofs_ask(tarn_pool *pool, struct tn_arena *arena, tn_cu_stream stream);
 
-/* A growth looks which events are done. */
+/* An allocation without room in its arena looks which events are done. */
 void tn_proofs_poll(tarn_pool *pool);
 
 /* A restore has freed memory of all streams, and put the stream of this order behind its uses. */

@@ -4,27 +4,7 @@
 
 #include "pools/check.h"
 #include "pools/proofs.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
-    other = test_stream();
-    (void)unit_alloc(pool, 4096, stream); /* so that both have arenas */
-    (void)unit_alloc(pool, 4096, other);
-}
-
-static uint64_t mapped(void)
-{
-    return unit_stats(pool).mapped_bytes;
-}
+#include "unit/two_streams.h"
 
 /* The stream frees so many bytes; its next allocation asks it, and it is done. */
 static void *free_and_prove(uint64_t bytes, tn_cu_stream of)
