@@ -227,6 +227,33 @@ START_TEST(without_host_memory_nothing_is_lent)
 }
 END_TEST
 
+/* Whichever allocation of host memory fails, the call leaves all as it was. */
+START_TEST(a_loan_that_fails_changes_nothing)
+{
+    void *address = NULL;
+    uint64_t failed = 0;
+    tarn_status status;
+
+    (void)free_and_prove(64 * MIB, other);
+    for (uint64_t nth = 1; address == NULL; nth++) {
+        struct test_stats before = unit_stats(pool);
+        struct test_stats behind;
+
+        ck_assert_uint_le(nth, 64);
+        tn_host_plan_fault(nth, false);
+        status = tarn_pool_malloc(pool, 32 * MIB, 0, stream, &address);
+        failed += tn_host_plan_fault(0, false);
+        behind = unit_stats(pool);
+        ck_assert(status == TARN_OK || status == TARN_ERR_HOST_MEMORY);
+        ck_assert_uint_eq(behind.live_bytes,
+                          before.live_bytes + (status == TARN_OK ? 32 * MIB : 0));
+        ck_assert_uint_eq(behind.pending_bytes, before.pending_bytes);
+        OK(tarn_pool_validate(pool));
+    }
+    ck_assert_uint_ge(failed, 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("loans");
@@ -246,6 +273,7 @@ int main(void)
     tcase_add_test(tcase, a_loan_outlives_its_borrower);
     tcase_add_test(tcase, a_restore_brings_a_loan_back);
     tcase_add_test(tcase, without_host_memory_nothing_is_lent);
+    tcase_add_test(tcase, a_loan_that_fails_changes_nothing);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }
