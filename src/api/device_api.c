@@ -7,6 +7,7 @@
 #include "api/structs.h"
 #include "base/environment.h"
 #include "driver/pinned.h"
+#include "observe/pool_check.h"
 #include "pools/janitor.h"
 #include "pools/opening.h"
 #include "pools/reclaim.h"
@@ -37,7 +38,7 @@ tarn_status tarn_device_open(int ordinal, const tarn_device_options *options, ta
         status = tn_device_options_override(&chosen, conf);
     if (status != TARN_OK)
         return status;
-    return tn_leave(tn_device_open(ordinal, &chosen, options != NULL, device));
+    return tn_leave(tn_device_open(ordinal, &chosen, options != NULL, tn_pool_check_own, device));
 }
 
 tarn_status tarn_device_close(tarn_device *device)

@@ -28,10 +28,3 @@ void tn_spin_pause(unsigned rounds)
     (void)nanosleep(&nap, NULL);
     (void)pthread_setcancelstate(cancel, NULL);
 }
-
-void tn_spin_wait(struct tn_spin *lock)
-{
-    for (unsigned rounds = 0; atomic_load_explicit(&lock->taken, memory_order_relaxed) != 0;
-         rounds++)
-        tn_spin_pause(rounds);
-}

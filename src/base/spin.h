@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* spin.h -- a lock for a few dozen instructions: one exchange to take it, one store to give it
- * back.
+/* spin.h -- a lock for a few dozen instructions: an exchange takes the lock, a store gives it back.
  *
  * A thread that finds the lock taken looks again for as long as a short section lasts. Then the
- * thread sleeps between looks: the holder may be suspended or in a longer section. Zeroed memory is
+ * thread sleeps between looks, for the holder may be suspended or in a longer section. Zeroed memory is
  * a free lock.
  *
  * Source: test and test-and-set, L. Rudolph and Z. Segall, Dynamic decentralized cache schemes for
@@ -23,26 +22,25 @@ struct tn_spin {
 
 /* Passes some time between two looks, for a thread that waits for an event by looking. looks: the
  * number of looks so far. */
-void tn_spin_pause(unsigned looks);
-
-/* Waits until the lock is found free; for tn_spin_acquire. */
-TN_RARE void tn_spin_wait(struct tn_spin *lock);
+TN_RARE void tn_spin_pause(unsigned looks);
 
 static inline bool tn_spin_try(struct tn_spin *lock)
 {
     return atomic_exchange_explicit(&lock->taken, 1, memory_order_acquire) == 0;
 }
 
-static inline void tn_spin_acquire(struct tn_spin *lock)
-{
-    while (TN_UNLIKELY(!tn_spin_try(lock)))
-        tn_spin_wait(lock);
-}
-
-/* For assertions: a thread holds the lock. */
+/* Whether a thread holds the lock: for assertions and waiters. */
 static inline bool tn_spin_is_taken(const struct tn_spin *lock)
 {
     return atomic_load_explicit(&lock->taken, memory_order_relaxed) != 0;
+}
+
+static inline void tn_spin_acquire(struct tn_spin *lock)
+{
+    while (TN_UNLIKELY(!tn_spin_try(lock))) {
+        for (unsigned looks = 0; tn_spin_is_taken(lock); looks++)
+            tn_spin_pause(looks);
+    }
 }
 
 static inline void tn_spin_release(struct tn_spin *lock)

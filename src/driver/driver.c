@@ -15,21 +15,10 @@
 #include "base/fork.h"
 #include "base/object.h"
 #include "driver/loader.h"
+#include "driver/result.h"
 
 struct tn_driver tn_driver_table;
 static bool driver_loaded; /* guarded by the PROCESS lock */
-
-const char *tn_driver_result_name(tn_cu_result result)
-{
-    switch (result) {
-#define RESULT_NAME(name, number)                                                                  \
-    case TN_CUDA_##name:                                                                           \
-        return "CUDA_" #name;
-        TN_CUDA_RESULTS(RESULT_NAME)
-#undef RESULT_NAME
-    }
-    return "an unknown CUDA error";
-}
 
 static tarn_status resolve(struct tn_driver *table, tn_pfn_cuGetProcAddress get_address)
 {
@@ -76,7 +65,7 @@ static tarn_status initialise(struct tn_driver *table)
         result = table->cuDriverGetVersion(&table->version);
     if (result != TN_CUDA_SUCCESS)
         return tn_fail(TARN_ERR_DRIVER, "initialising the CUDA driver failed with %s",
-                       tn_driver_result_name(result));
+                       tn_result_name(result));
     return TARN_OK;
 }
 

@@ -32,7 +32,4 @@ extern struct tn_driver tn_driver_table;
  *   again */
 TARN_MUST_CHECK tarn_status tn_driver_load(const struct tn_driver **driver);
 
-/* "CUDA_ERROR_OUT_OF_MEMORY" and the like; never NULL. */
-const char *tn_driver_result_name(tn_cu_result result);
-
 #endif

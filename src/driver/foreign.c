@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/host.h"
+#include "driver/result.h"
 
 /* Bytes of an anchor and of a token. */
 static const uint64_t piece_bytes = 512;
@@ -29,7 +30,7 @@ struct tn_foreign {
 static bool is_over(tn_cu_result result)
 {
     return result == TN_CUDA_ERROR_CONTEXT_IS_DESTROYED ||
-           result == TN_CUDA_ERROR_INVALID_CONTEXT || tn_gpu_is_sticky(result);
+           result == TN_CUDA_ERROR_INVALID_CONTEXT || tn_result_is_sticky(result);
 }
 
 /* From here to tn_gpu_meet_context the context is current, and the mode relaxed. */

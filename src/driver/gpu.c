@@ -10,32 +10,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/fork.h"
-#include "driver/capture_error.h"
-
-/* Results after which the context answers no other call. CUDA_ERROR_DEINITIALIZED is among them: a
- * driver that shuts down at process exit takes its memory along. */
-bool tn_gpu_is_sticky(tn_cu_result result)
-{
-    switch (result) {
-    case TN_CUDA_ERROR_DEINITIALIZED:
-    case TN_CUDA_ERROR_ECC_UNCORRECTABLE:
-    case TN_CUDA_ERROR_NVLINK_UNCORRECTABLE:
-    case TN_CUDA_ERROR_CONTAINED:
-    case TN_CUDA_ERROR_ILLEGAL_ADDRESS:
-    case TN_CUDA_ERROR_LAUNCH_TIMEOUT:
-    case TN_CUDA_ERROR_ASSERT:
-    case TN_CUDA_ERROR_HARDWARE_STACK_ERROR:
-    case TN_CUDA_ERROR_ILLEGAL_INSTRUCTION:
-    case TN_CUDA_ERROR_MISALIGNED_ADDRESS:
-    case TN_CUDA_ERROR_INVALID_ADDRESS_SPACE:
-    case TN_CUDA_ERROR_INVALID_PC:
-    case TN_CUDA_ERROR_LAUNCH_FAILED:
-    case TN_CUDA_ERROR_MPS_CLIENT_TERMINATED:
-        return true;
-    default:
-        return false;
-    }
-}
+#include "driver/result.h"
 
 atomic_bool tn_gpu_any_unusable;
 
@@ -56,11 +31,11 @@ static void latch_fault(struct tn_gpu *gpu, tn_cu_result result)
 tarn_status tn_gpu_failed(struct tn_gpu *gpu, tn_cu_result result, const char *what,
                           const char *call)
 {
-    const struct tn_driver_capture_error *error = tn_driver_capture_error_find(result);
-    const char *name = tn_driver_result_name(result);
+    const struct tn_driver_capture_error *error = tn_result_about_capture(result);
+    const char *name = tn_result_name(result);
 
     TN_ASSERT(result != TN_CUDA_SUCCESS);
-    if (tn_gpu_is_sticky(result)) {
+    if (tn_result_is_sticky(result)) {
         latch_fault(gpu, result);
         return tn_fail(TARN_ERR_DEVICE_LOST, "%s: %s answered %s, which stays: %s", what, call,
                        name,
@@ -91,9 +66,9 @@ void tn_gpu_teardown(struct tn_gpu *gpu, tn_cu_result result, const char *call)
 {
     int none = 0;
 
-    if (result == TN_CUDA_SUCCESS || tn_gpu_is_lost(gpu))
+    if (result == TN_CUDA_SUCCESS || atomic_load(&gpu->fault) != 0)
         return;
-    if (tn_gpu_is_sticky(result)) {
+    if (tn_result_is_sticky(result)) {
         latch_fault(gpu, result);
         return;
     }
@@ -104,8 +79,7 @@ void tn_gpu_teardown(struct tn_gpu *gpu, tn_cu_result result, const char *call)
 
 tarn_status tn_gpu_check(const struct tn_gpu *gpu)
 {
-    /* A thread that has found the GPU unusable here also sees the cause, which was latched
-     * before. */
+    /* The cause was latched before the flag: a thread with the flag also sees the cause. */
     bool usable =
         (atomic_load_explicit(&gpu->attention, memory_order_acquire) & TN_GPU_UNUSABLE) == 0;
     int fault = atomic_load_explicit(&gpu->fault, memory_order_relaxed);
@@ -120,14 +94,14 @@ tarn_status tn_gpu_check(const struct tn_gpu *gpu)
         return tn_fail(TARN_ERR_DEVICE_LOST,
                        "device %d was lost before with %s; frees and destroys still work, nothing "
                        "else does",
-                       gpu->ordinal, tn_driver_result_name((tn_cu_result)fault));
+                       gpu->ordinal, tn_result_name((tn_cu_result)fault));
     if (poison != 0) {
         call = atomic_load(&gpu->poison_call);
         return tn_fail(TARN_ERR_POISONED,
                        "device %d: the driver refused %s with %s, so its books and Tarn's may "
                        "differ; frees and destroys still work, nothing else does",
                        gpu->ordinal, call != NULL ? call : "a teardown call",
-                       tn_driver_result_name((tn_cu_result)poison));
+                       tn_result_name((tn_cu_result)poison));
     }
     return TARN_OK;
 }
@@ -191,7 +165,7 @@ tarn_status tn_gpu_not_relaxed(struct tn_gpu *gpu, const char *what)
         TARN_ERR_DRIVER,
         "%s: cuThreadExchangeStreamCaptureMode answered %s, and without it a capture could "
         "be broken",
-        what, tn_driver_result_name((tn_cu_result)atomic_load(&gpu->poison_result)));
+        what, tn_result_name((tn_cu_result)atomic_load(&gpu->poison_result)));
 }
 
 void tn_gpu_unrelax(struct tn_gpu *gpu, int before)

@@ -136,9 +136,6 @@ TN_RARE tarn_status tn_gpu_failed(struct tn_gpu *gpu, tn_cu_result result, const
 TARN_MUST_CHECK tarn_status tn_gpu_answered(struct tn_gpu *gpu, tn_cu_result result,
                                             const char *what, const char *call);
 
-/* Whether a context answers no further call after this result. */
-bool tn_gpu_is_sticky(tn_cu_result result);
-
 /* Latches a refused teardown call. A driver that is gone at process exit is no refusal. */
 void tn_gpu_teardown(struct tn_gpu *gpu, tn_cu_result result, const char *call);
 

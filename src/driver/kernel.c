@@ -21,6 +21,7 @@
 
 #include "base/contract.h"
 #include "base/error.h"
+#include "driver/result.h"
 
 // clang-format off
 /* Adds the term of word %w, which its index's multiple has been joined to, to %sum. */
@@ -241,7 +242,7 @@ static tarn_status cannot_load(struct tn_gpu *gpu, tn_cu_result result, const ch
             TARN_ERR_NOT_SUPPORTED,
             "device %d: %s answered %s (%d): Tarn's kernels, which copy contents and sum "
             "them up, cannot be used; is the driver's PTX compiler installed?",
-            gpu->ordinal, call, tn_driver_result_name(result), (int)result);
+            gpu->ordinal, call, tn_result_name(result), (int)result);
     default:
         return tn_gpu_failed(gpu, result, "loading Tarn's kernels", call);
     }

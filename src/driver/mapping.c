@@ -8,6 +8,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "driver/gpu.h"
+#include "driver/result.h"
 
 tarn_status tn_gpu_reserve_addresses(struct tn_gpu *gpu, uint64_t bytes, uint64_t alignment,
                                      uint64_t hint, uint64_t *address)
@@ -19,7 +20,7 @@ tarn_status tn_gpu_reserve_addresses(struct tn_gpu *gpu, uint64_t bytes, uint64_
     if (result == TN_CUDA_ERROR_OUT_OF_MEMORY)
         return tn_fail(TARN_ERR_ADDRESS_SPACE,
                        "reserving %llu MiB of addresses: cuMemAddressReserve answered %s",
-                       (unsigned long long)(bytes / TN_MIB), tn_driver_result_name(result));
+                       (unsigned long long)(bytes / TN_MIB), tn_result_name(result));
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "reserving addresses", "cuMemAddressReserve");
     *address = granted;

@@ -16,6 +16,7 @@
 #include "base/fork.h"
 #include "base/host.h"
 #include "driver/idle.h"
+#include "driver/result.h"
 
 static const uint64_t unit_bytes = (uint64_t)64 << 10;
 
@@ -146,13 +147,13 @@ static tarn_status make(struct tn_gpu *gpu, uint64_t bytes, struct tn_pinned **p
         *pinned = made;
         return TARN_OK;
     }
-    status = result == TN_CUDA_ERROR_OUT_OF_MEMORY
-                 ? tn_fail(TARN_ERR_HOST_MEMORY,
-                           "the driver has no %llu MiB of page-locked host memory: cuMemHostAlloc "
-                           "answered %s",
-                           (unsigned long long)((bytes + TN_MIB - 1) / TN_MIB),
-                           tn_driver_result_name(result))
-                 : tn_gpu_failed(gpu, result, "taking page-locked memory", "cuMemHostAlloc");
+    status =
+        result == TN_CUDA_ERROR_OUT_OF_MEMORY
+            ? tn_fail(TARN_ERR_HOST_MEMORY,
+                      "the driver has no %llu MiB of page-locked host memory: cuMemHostAlloc "
+                      "answered %s",
+                      (unsigned long long)((bytes + TN_MIB - 1) / TN_MIB), tn_result_name(result))
+            : tn_gpu_failed(gpu, result, "taking page-locked memory", "cuMemHostAlloc");
 free_record:
     tn_host_free(made);
     return status;

@@ -1,7 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/capture_error.h"
+#include "driver/result.h"
 
 #include <stddef.h>
+
+const char *tn_result_name(tn_cu_result result)
+{
+    switch (result) {
+#define RESULT_NAME(name, number)                                                                  \
+    case TN_CUDA_##name:                                                                           \
+        return "CUDA_" #name;
+        TN_CUDA_RESULTS(RESULT_NAME)
+#undef RESULT_NAME
+    }
+    return "an unknown CUDA error";
+}
+
+bool tn_result_is_sticky(tn_cu_result result)
+{
+    switch (result) {
+    case TN_CUDA_ERROR_DEINITIALIZED:
+    case TN_CUDA_ERROR_ECC_UNCORRECTABLE:
+    case TN_CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case TN_CUDA_ERROR_CONTAINED:
+    case TN_CUDA_ERROR_ILLEGAL_ADDRESS:
+    case TN_CUDA_ERROR_LAUNCH_TIMEOUT:
+    case TN_CUDA_ERROR_ASSERT:
+    case TN_CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case TN_CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case TN_CUDA_ERROR_MISALIGNED_ADDRESS:
+    case TN_CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case TN_CUDA_ERROR_INVALID_PC:
+    case TN_CUDA_ERROR_LAUNCH_FAILED:
+    case TN_CUDA_ERROR_MPS_CLIENT_TERMINATED:
+        return true;
+    default:
+        return false;
+    }
+}
 
 static const struct tn_driver_capture_error errors[] = {
     {TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
@@ -37,7 +72,7 @@ static const struct tn_driver_capture_error errors[] = {
      "end it on the thread that began it, or begin it in relaxed mode"},
 };
 
-const struct tn_driver_capture_error *tn_driver_capture_error_find(tn_cu_result result)
+const struct tn_driver_capture_error *tn_result_about_capture(tn_cu_result result)
 {
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         if (errors[i].result == result)

@@ -13,7 +13,7 @@
 
 #include "base/contract.h"
 #include "base/error.h"
-#include "driver/capture_error.h"
+#include "driver/result.h"
 #include "nodes/node.h"
 #include "pools/arenas.h"
 #include "pools/pool.h"
@@ -246,16 +246,16 @@ static void put_newest_node(struct tn_text *text, const struct tn_seen_node *new
 /* Writes the driver's name of the result, and its meaning. */
 static void put_meaning(struct tn_text *text, tn_cu_result result)
 {
-    const struct tn_driver_capture_error *error = tn_driver_capture_error_find(result);
+    const struct tn_driver_capture_error *error = tn_result_about_capture(result);
 
-    tn_put(text, "%s", tn_driver_result_name(result));
+    tn_put(text, "%s", tn_result_name(result));
     if (error != NULL)
         tn_put(text, ": %s", error->meaning);
 }
 
 static void put_remedy(struct tn_text *text, tn_cu_result result)
 {
-    const struct tn_driver_capture_error *error = tn_driver_capture_error_find(result);
+    const struct tn_driver_capture_error *error = tn_result_about_capture(result);
 
     if (error != NULL)
         tn_put(text, "; %s", error->remedy);

@@ -2,7 +2,7 @@
 /* stop.h -- how the driver's capture of a tarn_capture ends, and what the program hears of a
  * capture that cannot end.
  *
- * The words for a capture that broke: graphs/broken.h, driver/capture_error.h.
+ * The words for a capture that broke: graphs/broken.h, driver/result.h.
  *
  * Locking: none may be held. */
 #ifndef TARN_GRAPHS_STOP_H

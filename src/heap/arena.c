@@ -12,6 +12,10 @@
 #include "base/hot.h"
 #include "heap/check.h"
 
+enum { ASKED_PART = 16 };
+
+#define ASKED_BYTES_MIN (32 * TN_MIB)
+
 void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
                    struct tn_order order)
 {
@@ -23,6 +27,7 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
     arena->routes_stamp = 0;
     arena->saved_count = 0;
     arena->met = false;
+    arena->asks = false;
     arena->allocates = TN_NOT_STEADY;
     arena->frees = TN_NOT_STEADY;
     arena->shared = false;
@@ -68,6 +73,17 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
         heap->turn = (struct tn_heap_turn){.segments = owner->segments};
 #endif
     }
+}
+
+uint64_t tn_arena_unasked_left(const struct tn_arena *arena)
+{
+    uint64_t mapped =
+        arena->heaps[TN_HEAP_SMALL].mapped_bytes + arena->heaps[TN_HEAP_LARGE].mapped_bytes;
+    uint64_t asked = tn_max(mapped / ASKED_PART, ASKED_BYTES_MIN) << arena->vain_asks;
+
+    if (!arena->asks)
+        return UINT64_MAX;
+    return asked - tn_min(asked, arena->unasked_bytes);
 }
 
 void tn_block_count_used(struct tn_block *block)

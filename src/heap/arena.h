@@ -61,6 +61,7 @@ struct tn_arena {
     bool shared : 1;       /* its inbox is open where it frees */
     /* Frees coalesce at once: nothing is loose; set when the pool is unlocked. */
     bool coalesces : 1;
+    bool asks : 1;            /* its stream is asked how far it has come; set at the same time */
     atomic_bool owner_inside; /* see heap/arena_lock.h */
     uint8_t allocates;        /* enum tn_steadiness; set when the pool is unlocked */
     uint8_t frees;            /* the same */
@@ -128,6 +129,11 @@ struct tn_arena_owner {
 
 void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
                    struct tn_order order);
+
+/* The bytes which the arena may still free before its stream should be asked: 1/16 of its memory,
+ * and 32 MiB at least, twice as many after each question that nobody used. UINT64_MAX: it is not
+ * asked. */
+uint64_t tn_arena_unasked_left(const struct tn_arena *arena);
 
 /* The stamp of memory that is freed now. */
 static inline uint64_t tn_arena_epoch(const struct tn_arena *arena)
@@ -303,6 +309,33 @@ static inline void tn_block_enter(struct tn_block *block, struct tn_chunk *chunk
         chunk->used_bytes += tn_block_bytes(block);
     else
         tn_block_count_used(block);
+}
+
+/* Counts an allocation or a free of the steady state: pools/counters.c collects these counts. */
+static TN_ALWAYS_INLINE void tn_arena_count_allocation(struct tn_arena *arena, struct tn_heap *heap,
+                                                       uint64_t bytes, uint64_t requested)
+{
+    struct tn_arena_counters *counters = &arena->counters;
+
+    TN_ASSERT(heap->arena == arena && bytes >= requested);
+    heap->counters.allocated.count += 1;
+    heap->counters.allocated.bytes += bytes;
+    heap->counters.allocated.requested += requested;
+    counters->live_bytes += (int64_t)bytes;
+    if (counters->live_bytes > counters->live_peak_bytes)
+        counters->live_peak_bytes = counters->live_bytes;
+}
+
+static TN_ALWAYS_INLINE void tn_arena_count_free(struct tn_arena *arena, struct tn_heap *heap,
+                                                 const struct tn_block *block)
+{
+    uint64_t bytes = tn_block_bytes(block);
+
+    TN_ASSERT(block->heap == heap && !block->in_other_heap); /* P20 */
+    heap->counters.freed.count += 1;
+    heap->counters.freed.bytes += bytes;
+    heap->counters.freed.requested += block->requested;
+    arena->counters.live_bytes -= (int64_t)bytes;
 }
 
 #endif

@@ -7,7 +7,7 @@
  * the invariant and both values. Other builds compile none of this.
  *
  * Locking: the lock of the heap's arena. This lock does not cover blocks of other arenas: of such a
- * neighbour only the links and the heap are read. The pool's lock covers all (pools/check.h). */
+ * neighbour only the links and the heap are read. The pool's lock covers all (observe/pool_check.h). */
 #ifndef TARN_HEAP_CHECK_H
 #define TARN_HEAP_CHECK_H
 

@@ -433,7 +433,7 @@ static void close_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
     TN_ASSERT(arena->shared);
     tn_inbox_close(inbox);
     while ((block = tn_inbox_await(inbox)) != NULL) { /* P22 */
-        tn_steady_count_free(arena, block->heap, block);
+        tn_arena_count_free(arena, block->heap, block);
         tn_block_leave(block, tn_arena_epoch(arena));
         (void)tn_heap_put(arena->parent_store, block);
         tn_inbox_take(inbox);
@@ -456,7 +456,8 @@ void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms
         TN_ASSERT(arena->heaps[kind].loose == NULL &&
                   arena->heaps[kind].loose_count == 0); /* P19 */
     arena->captured = terms->captured;
-    arena->unasked_bytes_left = terms->unasked_bytes_left;
+    arena->asks = terms->asks;
+    arena->unasked_bytes_left = tn_arena_unasked_left(arena);
     arena->coalesces = terms->coalesces;
     arena->allocates = terms->allocates ? TN_STEADY : TN_NOT_STEADY;
     arena->frees = terms->frees ? TN_STEADY : TN_NOT_STEADY;

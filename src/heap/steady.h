@@ -44,21 +44,6 @@ static TN_ALWAYS_INLINE uint64_t tn_steady_next_sequence(struct tn_arena *arena)
     return arena->sequence - 1;
 }
 
-static TN_ALWAYS_INLINE void tn_steady_count_allocation(struct tn_arena *arena,
-                                                        struct tn_heap *heap, uint64_t bytes,
-                                                        uint64_t requested)
-{
-    struct tn_arena_counters *counters = &arena->counters;
-
-    TN_ASSERT(heap->arena == arena && bytes >= requested);
-    heap->counters.allocated.count += 1;
-    heap->counters.allocated.bytes += bytes;
-    heap->counters.allocated.requested += requested;
-    counters->live_bytes += (int64_t)bytes;
-    if (counters->live_bytes > counters->live_peak_bytes)
-        counters->live_peak_bytes = counters->live_bytes;
-}
-
 /* Makes the block LIVE, which was taken with these bytes and this request; returns its address. */
 static TN_ALWAYS_INLINE void *tn_steady_make_live(struct tn_arena *arena, struct tn_heap *heap,
                                                   struct tn_block *block, uint64_t bytes,
@@ -66,7 +51,7 @@ static TN_ALWAYS_INLINE void *tn_steady_make_live(struct tn_arena *arena, struct
 {
     block->sequence = tn_steady_next_sequence(arena);
     block->state = TN_BLOCK_LIVE;
-    tn_steady_count_allocation(arena, heap, bytes, requested);
+    tn_arena_count_allocation(arena, heap, bytes, requested);
     TN_CHECK_TOUCHED(block);
     TN_CHECK_TURN(heap);
     return (void *)(uintptr_t)tn_block_address(block);
@@ -239,25 +224,13 @@ static TN_ALWAYS_INLINE bool tn_steady_would_enclose(const struct tn_arena *aren
     return low != high && tn_block_is_foreign(low->previous, arena);
 }
 
-static TN_ALWAYS_INLINE void tn_steady_count_free(struct tn_arena *arena, struct tn_heap *heap,
-                                                  const struct tn_block *block)
-{
-    uint64_t bytes = tn_block_bytes(block);
-
-    TN_ASSERT(tn_kind_of(bytes) == heap->kind); /* P20 */
-    heap->counters.freed.count += 1;
-    heap->counters.freed.bytes += bytes;
-    heap->counters.freed.requested += block->requested;
-    arena->counters.live_bytes -= (int64_t)bytes;
-}
-
 /* P19: makes the block the one freed last; no other block is. */
 static TN_ALWAYS_INLINE void tn_steady_loosen(struct tn_arena *arena, struct tn_heap *heap,
                                               struct tn_block *block)
 {
     TN_ASSERT(tn_arena_is_locked(arena));
     TN_ASSERT(heap->loose == NULL && block->state == TN_BLOCK_LIVE);
-    tn_steady_count_free(arena, heap, block);
+    tn_arena_count_free(arena, heap, block);
     block->loose_stamp = tn_arena_epoch(arena);
     block->state = TN_BLOCK_LOOSE;
     heap->loose = block;
@@ -323,9 +296,9 @@ struct tn_steady_terms {
     bool allocates;
     bool frees;
     bool coalesces; /* frees coalesce at once: nothing is loose */
+    bool asks;      /* its stream is asked how far it has come */
     /* Allocates from these chunks alone; NULL: from all its chunks. */
     const struct tn_chunk_set *captured;
-    uint64_t unasked_bytes_left; /* see struct tn_arena */
 };
 
 /* Ends the steady state, after the pool's lock was taken; begins it, before the lock is

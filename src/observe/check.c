@@ -7,7 +7,7 @@
 #include "claims/check.h"
 #include "claims/watch.h"
 #include "heap/check.h"
-#include "pools/check.h"
+#include "observe/pool_check.h"
 #include "pools/device.h"
 
 /* P25 */

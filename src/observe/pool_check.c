@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Recomputes everything which is stored twice, or follows from other fields. */
-#include "pools/check.h"
+#include "observe/pool_check.h"
 
 #include <stddef.h>
 

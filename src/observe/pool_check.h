@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* check.h -- the invariants of a pool, of its arenas, segments and chunks, computed again.
+/* pool_check.h -- the invariants of a pool, of its arenas, segments and chunks, computed again.
  *
- * A build with TARN_DEBUG_CHECKS checks a pool at an unlock, in turns: the next turn comes after as
- * many unlocks as the last check looked at things.
+ * A build with TARN_DEBUG_CHECKS checks a pool at an unlock (pools/pool_lock.c), in turns: the next
+ * turn comes after as many unlocks as the last check looked at things. The lock reaches this unit
+ * through a pointer of its device: no pool needs to know its checks.
  *
  * Locking: the pool's lock. */
-#ifndef TARN_POOLS_CHECK_H
-#define TARN_POOLS_CHECK_H
+#ifndef TARN_OBSERVE_POOL_CHECK_H
+#define TARN_OBSERVE_POOL_CHECK_H
 
 #include "pools/pool.h"
 

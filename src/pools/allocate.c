@@ -115,7 +115,7 @@ static tarn_status try_allocate(tarn_pool *pool, const void *context, bool fruga
         atomic_store(&arena->stream, (uintptr_t)attempt->stream);
     if (!tn_steady_provide(arena) || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
-    if (tn_proofs_bytes_left(pool, arena) == 0)
+    if (tn_arena_unasked_left(arena) == 0)
         tn_proofs_ask(pool, arena, attempt->stream);
     heap = &arena->heaps[tn_kind_of(bytes)];
     block = tn_heap_find(pool, heap, room);

@@ -15,6 +15,9 @@
 #include "vmm/memory_cache.h"
 #include "vmm/region.h"
 
+/* Computes a pool's invariants again: see observe/pool_check.h. The pool's lock is held. */
+typedef tarn_status (*tn_pool_checker)(tarn_pool *pool, uint64_t *steps);
+
 /* Counters which are not sums over the present pools. */
 struct tn_device_counters {
     /* Guarded by the DEVICE lock: */
@@ -45,6 +48,7 @@ struct tarn_device {
     struct tn_rounding rounding; /* immutable */
     bool no_record_stream_reuse; /* immutable */
     uint64_t move_limit_bytes;   /* of a growth, 0: none; immutable; see pools/moves.h */
+    tn_pool_checker check_pool;  /* at unlocks of builds with TARN_DEBUG_CHECKS; immutable */
     /* The stream that NULL means: NULL, which is the legacy one, or the handle of a thread's own.
      * Immutable. */
     tn_cu_stream null_stream;

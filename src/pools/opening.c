@@ -122,7 +122,7 @@ static tarn_status check_null_stream(const tarn_device *device, const tarn_devic
 
 /* The open device of this ordinal, or a new one; process_lock is held. */
 static tarn_status open_locked(int ordinal, const tarn_device_options *options, bool stated,
-                               tarn_device **result)
+                               tn_pool_checker check_pool, tarn_device **result)
 {
     const struct tn_driver *driver;
     tarn_device *device;
@@ -152,6 +152,7 @@ static tarn_status open_locked(int ordinal, const tarn_device_options *options, 
     device->move_limit_bytes = options->move_limit_bytes == TARN_NO_MOVES ? 0
                                : options->move_limit_bytes == 0           ? SIZE_MAX
                                                                 : options->move_limit_bytes;
+    device->check_pool = check_pool;
     device->null_stream = null_stream_of(options);
     tn_rounding_init(&device->rounding, options->roundup_power2_divisions);
     status = init_device(device, driver, ordinal, options);
@@ -168,14 +169,14 @@ static tarn_status open_locked(int ordinal, const tarn_device_options *options, 
 }
 
 tarn_status tn_device_open(int ordinal, const tarn_device_options *options, bool stated,
-                           tarn_device **device)
+                           tn_pool_checker check_pool, tarn_device **device)
 {
     tarn_status status;
 
     TN_ASSERT(tn_lock_none_held());
     tn_fork_stake();
     tn_lock_acquire(&process_lock);
-    status = open_locked(ordinal, options, stated, device);
+    status = open_locked(ordinal, options, stated, check_pool, device);
     tn_lock_release(&process_lock);
     tn_fork_unstake();
     return status;

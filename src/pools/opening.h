@@ -9,10 +9,12 @@
 #include "pools/device.h"
 
 /* options: checked, with all defaults filled in. stated: the options are the program's, so an open
- * device must have their null_stream.
+ * device must have their null_stream. check_pool: what a device that is opened here checks its pools
+ * with.
  *   WRONG_STATE: the open device has another null_stream; any status of opening a device */
 TARN_MUST_CHECK tarn_status tn_device_open(int ordinal, const tarn_device_options *options,
-                                           bool stated, tarn_device **device);
+                                           bool stated, tn_pool_checker check_pool,
+                                           tarn_device **device);
 TARN_MUST_CHECK tarn_status tn_device_close(tarn_device *device);
 
 /* How much a cache may keep, of an option or a setter: 0 is the default, and TARN_NO_CACHE

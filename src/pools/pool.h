@@ -156,7 +156,7 @@ struct tarn_pool {
     struct tn_arena idle;
     struct tn_arena_table *tables; /* all tables which the record has had; guarded by lock */
 #if TARN_DEBUG_CHECKS
-    uint64_t unlock_count;     /* since the last check: pools/check.h */
+    uint64_t unlock_count;     /* since the last check: observe/pool_check.h */
     uint64_t last_check_count; /* things looked at by the last check */
 #endif
 };

@@ -9,8 +9,7 @@
 #include "heap/arena_lock.h"
 #include "heap/check.h"
 #include "heap/steady.h"
-#include "pools/check.h"
-#include "pools/proofs.h"
+#include "pools/device.h"
 #include "pools/pool.h"
 
 static TN_APART void await_owners(const tarn_pool *pool, const struct tn_arena *but)
@@ -62,7 +61,7 @@ static struct tn_steady_terms terms_of(const tarn_pool *pool, const struct tn_ar
     struct tn_steady_terms terms = {
         .coalesces = pool->claims.checkpoint_count > 0,
         .captured = hold != NULL ? &hold->chunks : NULL,
-        .unasked_bytes_left = tn_proofs_bytes_left(pool, arena),
+        .asks = pool->arenas.count > 1 && !captured && pool->device->move_limit_bytes != 0,
     };
 
     TN_ASSERT(arena != &pool->idle);
@@ -110,7 +109,7 @@ static void check_turn(tarn_pool *pool)
     pool->unlock_count = 0;
     pool->last_check_count =
         pool->holds.count * (1 + pool->chunks.count); /* each hold for each chunk: P7 */
-    TN_CHECK_STATUS(tn_pool_check_own(pool, &pool->last_check_count));
+    TN_CHECK_STATUS(pool->device->check_pool(pool, &pool->last_check_count));
 }
 #else
 static void check_turn(tarn_pool *pool)

@@ -3,25 +3,9 @@
 
 #include <stddef.h>
 
-#include "base/checked.h"
 #include "base/contract.h"
 
-enum { ASKED_PART = 16, VAIN_ASKS_MAX = 4 };
-
-#define ASKED_BYTES_MIN (32 * TN_MIB)
-
-uint64_t tn_proofs_bytes_left(const tarn_pool *pool, const struct tn_arena *arena)
-{
-    uint64_t mapped =
-        arena->heaps[TN_HEAP_SMALL].mapped_bytes + arena->heaps[TN_HEAP_LARGE].mapped_bytes;
-    uint64_t asked = tn_max(mapped / ASKED_PART, ASKED_BYTES_MIN) << arena->vain_asks;
-
-    TN_ASSERT(arena != &pool->idle);
-    if (pool->arenas.count < 2 || tn_arena_is_captured(arena) ||
-        pool->device->move_limit_bytes == 0)
-        return UINT64_MAX;
-    return asked - tn_min(asked, arena->unasked_bytes);
-}
+enum { VAIN_ASKS_MAX = 4 }; /* in a row; each doubles the bytes between two */
 
 void tn_proofs_ask(tarn_pool *pool, struct tn_arena *arena, tn_cu_stream stream)
 {

@@ -3,9 +3,10 @@
  *
  * A wait for the device proves all memory idle, but hardly ever happens. In a pool with several
  * arenas an allocation therefore asks its stream for an event now and then (driver/progress.h),
- * namely after frees of 1/16 of the arena's memory, and 32 MiB at least. Once the event is done,
- * what the arena freed before may leave it, and loans that its stream freed go back (pools/loans.h).
- * Until an allocation looks for such memory, each question doubles these bytes, up to sixteen times.
+ * namely after frees of a part of the arena's memory (tn_arena_unasked_left). Once the event is
+ * done, what the arena freed before may leave it, and loans that its stream freed go back
+ * (pools/loans.h). Until an allocation looks for such memory, each question doubles these bytes, up
+ * to sixteen times.
  *
  * What a restore frees of other streams is an exception: the pool has only ordered the restore's
  * stream behind the uses of that memory. The caller orders the memory's own stream later.
@@ -28,9 +29,6 @@ static inline bool tn_pool_has_proven(const tarn_pool *pool, const struct tn_are
            (arena != NULL && stamp > arena->settled_stamp &&
             tn_progress_proves(&arena->progress, stamp));
 }
-
-/* The bytes which the arena may still free before an allocation should ask its stream. */
-uint64_t tn_proofs_bytes_left(const tarn_pool *pool, const struct tn_arena *arena);
 
 /* Asks the stream, which is the arena's, as this call has looked at it. */
 void tn_proofs_ask(tarn_pool *pool, struct tn_arena *arena, tn_cu_stream stream);

@@ -144,7 +144,7 @@ awk -f "$here/contracts.awk" $stating /dev/null >>"$found"
 for header in $(printf '%s\n' "$c_files" | grep -E '^src/.*\.h$' || :); do
     case $header in
     src/sim/*) checkers=src/sim where="no .c file of src/sim" ;;
-    *) checkers="${header%/*}/*.c src/pools/check.c src/observe/check.c"
+    *) checkers="${header%/*}/*.c src/observe/pool_check.c src/observe/check.c"
         where="no .c file beside it, nor in a check.c" ;;
     esac
     grep -noE '^ *(/\*|\*)? *[A-Z]+[0-9]+  +[^ ]' "$header" |

@@ -119,21 +119,10 @@ START_TEST(a_fork_of_a_process_that_used_the_driver_is_refused)
 }
 END_TEST
 
-START_TEST(every_result_has_its_name)
-{
-#define EXPECT_NAME(name, number)                                                                  \
-    ck_assert_str_eq(tn_driver_result_name(TN_CUDA_##name), "CUDA_" #name);
-    TN_CUDA_RESULTS(EXPECT_NAME)
-#undef EXPECT_NAME
-    ck_assert_str_eq(tn_driver_result_name((tn_cu_result)12345), "an unknown CUDA error");
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("driver");
     TCase *load = tcase_create("load");
-    TCase *names = tcase_create("names");
 
     tcase_add_test(load, what_loads_a_driver_stays_loaded);
     tcase_add_test(load, loading_fills_the_table_once);
@@ -143,7 +132,5 @@ int main(void)
     tcase_add_test(load, a_driver_that_fails_to_start_is_not_kept);
     tcase_add_test(load, a_fork_of_a_process_that_used_the_driver_is_refused);
     suite_add_tcase(suite, load);
-    tcase_add_test(names, every_result_has_its_name);
-    suite_add_tcase(suite, names);
     return test_main(suite);
 }

@@ -2,7 +2,7 @@
 /* Blocks of one stream in the free memory of another. */
 #include "pools/loans.h"
 
-#include "pools/check.h"
+#include "observe/pool_check.h"
 #include "pools/proofs.h"
 #include "unit/two_streams.h"
 

@@ -3,7 +3,7 @@
 #include "pools/moves.h"
 
 #include "driver/idle.h"
-#include "pools/check.h"
+#include "observe/pool_check.h"
 #include "pools/grow.h"
 #include "pools/handover.h"
 #include "pools/vacated.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "observe/pool_check.h"
 #include "pools/captures.h"
 #include "support/world.h"
 #include "unit/unit.h"
@@ -30,7 +31,7 @@ static tarn_status open_device(uint64_t region_bytes, uint64_t limit_bytes, tarn
 
     options.region_bytes = region_bytes;
     options.limit_bytes = limit_bytes;
-    return tn_device_open(0, &options, true, device);
+    return tn_device_open(0, &options, true, tn_pool_check_own, device);
 }
 
 START_TEST(a_device_is_opened_once_and_counted)

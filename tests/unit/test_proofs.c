@@ -2,7 +2,7 @@
 /* Memory that one stream has freed, and that another gets once an event has proven it idle. */
 #include "pools/proofs.h"
 
-#include "pools/check.h"
+#include "observe/pool_check.h"
 #include "pools/grow.h"
 #include "unit/two_streams.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/capture_error.h"
-#include "driver/driver.h"
+#include "driver/result.h"
 #include "unit/unit.h"
 
 static const tn_cu_result all_results[] = {
@@ -11,13 +10,22 @@ static const tn_cu_result all_results[] = {
 
 enum { RESULTS = sizeof all_results / sizeof all_results[0] };
 
+START_TEST(every_result_has_its_name)
+{
+#define EXPECT_NAME(name, number) ck_assert_str_eq(tn_result_name(TN_CUDA_##name), "CUDA_" #name);
+    TN_CUDA_RESULTS(EXPECT_NAME)
+#undef EXPECT_NAME
+    ck_assert_str_eq(tn_result_name((tn_cu_result)12345), "an unknown CUDA error");
+}
+END_TEST
+
 START_TEST(every_error_about_captures_has_words_and_no_other)
 {
     int found = 0;
 
     for (size_t i = 0; i < RESULTS; i++) {
-        const struct tn_driver_capture_error *error = tn_driver_capture_error_find(all_results[i]);
-        const char *name = tn_driver_result_name(all_results[i]);
+        const struct tn_driver_capture_error *error = tn_result_about_capture(all_results[i]);
+        const char *name = tn_result_name(all_results[i]);
 
         ck_assert_msg((error != NULL) == (strstr(name, "CAPTURE") != NULL), "%s", name);
         if (error == NULL)
@@ -28,18 +36,17 @@ START_TEST(every_error_about_captures_has_words_and_no_other)
         ck_assert_uint_gt(strlen(error->remedy), 20);
     }
     ck_assert_int_eq(found, 9);
-    ck_assert_ptr_null(tn_driver_capture_error_find((tn_cu_result)12345));
+    ck_assert_ptr_null(tn_result_about_capture((tn_cu_result)12345));
 }
 END_TEST
 
 START_TEST(no_two_say_the_same)
 {
     for (size_t i = 0; i < RESULTS; i++) {
-        const struct tn_driver_capture_error *one = tn_driver_capture_error_find(all_results[i]);
+        const struct tn_driver_capture_error *one = tn_result_about_capture(all_results[i]);
 
         for (size_t j = 0; one != NULL && j < i; j++) {
-            const struct tn_driver_capture_error *other =
-                tn_driver_capture_error_find(all_results[j]);
+            const struct tn_driver_capture_error *other = tn_result_about_capture(all_results[j]);
 
             ck_assert(other == NULL || (strcmp(one->meaning, other->meaning) != 0 &&
                                         strcmp(one->remedy, other->remedy) != 0));
@@ -52,7 +59,7 @@ START_TEST(a_refusal_of_any_call_says_them)
 {
     struct tn_gpu gpu = {.ordinal = 0};
     tn_cu_result result = TN_CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
-    const struct tn_driver_capture_error *error = tn_driver_capture_error_find(result);
+    const struct tn_driver_capture_error *error = tn_result_about_capture(result);
 
     STATUS(TARN_ERR_DRIVER, tn_gpu_failed(&gpu, result, "ordering a stream", "cuStreamWaitEvent"));
     unit_expect_sentence("cuStreamWaitEvent answered CUDA_ERROR_STREAM_CAPTURE_ISOLATION: ");
@@ -63,10 +70,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("errors about captures");
+    Suite *suite = suite_create("the driver's results");
     TCase *tcase = tcase_create("words");
 
     suite_add_tcase(suite, tcase);
+    tcase_add_test(tcase, every_result_has_its_name);
     tcase_add_test(tcase, every_error_about_captures_has_words_and_no_other);
     tcase_add_test(tcase, no_two_say_the_same);
     tcase_add_test(tcase, a_refusal_of_any_call_says_them);
