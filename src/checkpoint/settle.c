@@ -176,10 +176,8 @@ static void plan_retired(struct tn_settlement *settlement)
     const tarn_pool *pool = settlement->pool;
     enum fate fate = GOES;
 
-    for (const struct tn_arena *arena = pool->arenas.first;
-         arena != NULL && pool->arenas.retired_count > 0; arena = arena->next) {
-        if (arena->fence == NULL)
-            continue;
+    for (const struct tn_arena *arena = pool->arenas.first[TN_ARENAS_RETIRED]; arena != NULL;
+         arena = arena->in[TN_ARENAS_RETIRED].next) {
         fate = worse(fate, fate_by_fence(settlement, arena->fence));
         settlement->serves_captures =
             settlement->serves_captures ||
@@ -232,8 +230,9 @@ tarn_status tn_settle_prepare(const struct tn_settlement *settlement)
     bool follows = true;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (const struct tn_arena *arena = settlement->ends_retired ? pool->arenas.first : NULL;
-         arena != NULL && follows; arena = arena->next)
+    for (const struct tn_arena *arena =
+             settlement->ends_retired ? pool->arenas.first[TN_ARENAS_RETIRED] : NULL;
+         arena != NULL && follows; arena = arena->in[TN_ARENAS_RETIRED].next)
         follows = follow(settlement, arena->fence, &last);
     for (const struct tn_block *block = pool->pending.first; block != NULL && follows;
          block = tn_block_cold(block)->pending_next) {

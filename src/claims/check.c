@@ -34,6 +34,11 @@ static tarn_status check_stream(const struct tn_known_stream *stream)
         open = open || state == TN_FENCE_OPEN;
         stamp = atomic_load(&fence->stamp);
     }
+    if (stream->waits != (stream->first != NULL))
+        return tn_fail(TARN_ERR_CORRUPT,
+                       "invariant P12 does not hold: stream id %" PRIu64
+                       " is not polled as its fences want",
+                       stream->id);
     if (stream->ref_count == 0 || refs > stream->ref_count)
         return tn_fail(TARN_ERR_CORRUPT,
                        "invariant P12 does not hold: stream id %" PRIu64 " has %" PRIu64
@@ -48,8 +53,8 @@ tarn_status tn_streams_check(struct tn_streams *streams)
     tarn_status status = TARN_OK;
 
     tn_lock_acquire(&streams->lock);
-    for (const struct tn_known_stream *stream = streams->known; stream != NULL && status == TARN_OK;
-         stream = stream->next) {
+    for (const struct tn_known_stream *stream = streams->table.known;
+         stream != NULL && status == TARN_OK; stream = stream->next) {
         status = check_stream(stream);
         count += 1;
     }

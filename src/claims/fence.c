@@ -25,8 +25,7 @@
  * events with it. The driver then reports a destroyed context: the work before these events has
  * ended.
  *
- * Trade-offs: known streams are found by walking a list, which has only streams with outstanding
- * uses. Events are made and given back when a stream's last use ends. */
+ * Trade-offs: events are made and given back when a stream's last use ends. */
 #include "claims/fence.h"
 
 #include "base/contract.h"
@@ -46,7 +45,8 @@ void tn_streams_init(struct tn_streams *streams, struct tn_gpu *gpu)
 
 void tn_streams_fini(struct tn_streams *streams)
 {
-    TN_ASSERT(streams->known == NULL && streams->known_count == 0);
+    TN_ASSERT(streams->known_count == 0);
+    tn_stream_table_fini(&streams->table);
     tn_lock_fini(&streams->lock);
 }
 
@@ -125,16 +125,6 @@ static void trim_reserve(struct tn_streams *streams, struct tn_known_stream *str
         end_fence(streams, take_reserve(stream));
 }
 
-static struct tn_known_stream *find(struct tn_streams *streams, uint64_t id)
-{
-    struct tn_known_stream *stream = streams->known;
-
-    TN_ASSERT(tn_lock_is_held(&streams->lock));
-    while (stream != NULL && (stream->id != id || stream->retired))
-        stream = stream->next;
-    return stream;
-}
-
 /* The calling thread names the stream: from here on only this thread uses the handle. Called after
  * the last step that can fail: a thread whose call fails may never call again. */
 static void name(struct tn_known_stream *stream)
@@ -145,7 +135,7 @@ static void name(struct tn_known_stream *stream)
 static tarn_status get(struct tn_streams *streams, tn_cu_stream handle, uint64_t id,
                        struct tn_known_stream **stream)
 {
-    struct tn_known_stream *found = find(streams, id);
+    struct tn_known_stream *found = tn_stream_table_find(&streams->table, id);
     tarn_status status;
 
     TN_ASSERT(tn_lock_is_held(&streams->lock));
@@ -163,9 +153,8 @@ static tarn_status get(struct tn_streams *streams, tn_cu_stream handle, uint64_t
             return status;
         }
         name(found);
-        found->next = streams->known;
-        streams->known = found;
         streams->known_count += 1;
+        tn_stream_table_enter(&streams->table, found, streams->known_count);
     }
     found->ref_count += 1;
     *stream = found;
@@ -175,8 +164,6 @@ static tarn_status get(struct tn_streams *streams, tn_cu_stream handle, uint64_t
 /* Ends a reference; the last reference ends the stream's record. */
 static void put(struct tn_streams *streams, struct tn_known_stream *stream)
 {
-    struct tn_known_stream **link = &streams->known;
-
     TN_ASSERT(stream->ref_count > 0);
     stream->ref_count -= 1;
     if (stream->ref_count > 0)
@@ -185,9 +172,7 @@ static void put(struct tn_streams *streams, struct tn_known_stream *stream)
     trim_reserve(streams, stream, 0);
     if (stream->retire_fence != NULL)
         end_fence(streams, stream->retire_fence);
-    while (*link != stream)
-        link = &(*link)->next;
-    *link = stream->next;
+    tn_stream_table_leave(&streams->table, stream);
     streams->known_count -= 1;
     tn_host_free(stream);
 }
@@ -199,7 +184,7 @@ static void acquire(struct tn_fence *fence)
     fence->stream->ref_count += 1;
 }
 
-static void append(struct tn_fence *fence)
+static void append(struct tn_streams *streams, struct tn_fence *fence)
 {
     struct tn_known_stream *stream = fence->stream;
 
@@ -210,9 +195,10 @@ static void append(struct tn_fence *fence)
     else
         stream->first = fence;
     stream->last = fence;
+    tn_stream_table_note_waiting(&streams->table, stream);
 }
 
-static void unlink_fence(struct tn_fence *fence)
+static void unlink_fence(struct tn_streams *streams, struct tn_fence *fence)
 {
     struct tn_known_stream *stream = fence->stream;
     struct tn_fence **link = &stream->first;
@@ -227,6 +213,7 @@ static void unlink_fence(struct tn_fence *fence)
     *link = fence->next;
     if (stream->last == fence)
         stream->last = before;
+    tn_stream_table_note_waiting(&streams->table, stream);
 }
 
 /* Finishes the stream's oldest fence. */
@@ -239,6 +226,7 @@ static void finish_first(struct tn_streams *streams, struct tn_known_stream *str
     stream->first = fence->next;
     if (stream->first == NULL)
         stream->last = NULL;
+    tn_stream_table_note_waiting(&streams->table, stream);
     end_event(streams, fence); /* a block may keep the fence for long */
     set_state(fence, TN_FENCE_DONE);
 }
@@ -321,7 +309,7 @@ static struct tn_fence *open_fence(struct tn_streams *streams, struct tn_known_s
     set_state(fence, TN_FENCE_OPEN);
     atomic_store(&fence->stamp, epoch);
     fence->use_count = 0;
-    append(fence);
+    append(streams, fence);
     return fence;
 }
 
@@ -453,7 +441,7 @@ static void release(struct tn_streams *streams, struct tn_fence *fence)
     TN_ASSERT(fence->ref_count > 0);
     fence->ref_count -= 1;
     if (fence->ref_count == 0 && fence != stream->retire_fence) {
-        unlink_fence(fence);
+        unlink_fence(streams, fence);
         end_fence(streams, fence);
     }
     put(streams, stream);
@@ -503,9 +491,13 @@ bool tn_fence_follow(struct tn_streams *streams, const struct tn_fence *fence, t
 
 void tn_streams_poll(struct tn_streams *streams)
 {
+    struct tn_known_stream *next;
+
     tn_lock_acquire(&streams->lock);
-    for (struct tn_known_stream *stream = streams->known; stream != NULL; stream = stream->next)
+    for (struct tn_known_stream *stream = streams->table.waiting; stream != NULL; stream = next) {
+        next = stream->waiting_next;
         poll_stream(streams, stream);
+    }
     tn_lock_release(&streams->lock);
 }
 
@@ -542,7 +534,7 @@ void tn_streams_retire_commit(struct tn_streams *streams, struct tn_fence *fence
     flush(streams, stream);
     /* Otherwise nobody would wait for the fence. */
     if (fence->ref_count > 1 || stream->noted_count > 0) {
-        append(fence);
+        append(streams, fence);
         flush(streams, stream);
         atomic_store(&fence->stamp, tn_gpu_epoch(streams->gpu));
     }
@@ -551,6 +543,7 @@ void tn_streams_retire_commit(struct tn_streams *streams, struct tn_fence *fence
         if (tn_fence_state_of(left) == TN_FENCE_OPEN)
             set_state(left, TN_FENCE_UNKNOWN);
     }
+    tn_stream_table_retire(&streams->table, stream);
     stream->retired = true;
     stream->retire_fence = fence;
     trim_reserve(streams, stream, 0);

@@ -35,11 +35,10 @@
 #include <stddef.h>
 
 #include "base/lock.h"
+#include "claims/stream_table.h"
 #include "driver/stream.h"
 
 enum tn_fence_state { TN_FENCE_OPEN, TN_FENCE_RECORDED, TN_FENCE_UNKNOWN, TN_FENCE_DONE };
-
-struct tn_known_stream;
 
 struct tn_fence {
     struct tn_fence *next;          /* the stream's next newer fence; also links fences set aside */
@@ -56,27 +55,10 @@ static inline enum tn_fence_state tn_fence_state_of(const struct tn_fence *fence
     return (enum tn_fence_state)atomic_load_explicit(&fence->state, memory_order_acquire);
 }
 
-struct tn_known_stream {
-    struct tn_known_stream *next; /* of the table */
-    uint64_t id;                  /* immutable */
-    tn_cu_stream handle;          /* immutable; not used after retirement */
-    /* The thread that named the stream last, and alone uses the handle; 0: any. */
-    uint64_t thread;
-    tn_cu_context context; /* immutable; the context of its work */
-    bool retired;
-    uint64_t ref_count;       /* noted uses, references to fences, and references of others */
-    uint64_t noted_count;     /* uses of blocks not freed yet */
-    struct tn_fence *reserve; /* fences set aside */
-    uint64_t reserve_count;
-    struct tn_fence *first; /* fences not DONE, oldest first */
-    struct tn_fence *last;
-    struct tn_fence *retire_fence; /* retired: the fence which ends all its work */
-};
-
 struct tn_streams {
-    struct tn_lock lock;              /* rank STREAMS */
-    struct tn_gpu *gpu;               /* immutable */
-    struct tn_known_stream *known;    /* newest first */
+    struct tn_lock lock; /* rank STREAMS */
+    struct tn_gpu *gpu;  /* immutable */
+    struct tn_stream_table table;
     atomic_uint_fast64_t known_count; /* written under the lock */
 };
 

@@ -16,6 +16,26 @@ void tn_watched_tell(struct tn_watched *watched)
     (void)atomic_compare_exchange_strong(watch->word, &fresh, watch->stale);
 }
 
+void tn_watched_link(struct tn_watched *watched, struct tn_block *block)
+{
+    struct tn_block_cold *cold = tn_block_cold(block);
+
+    watched->block = block;
+    watched->next = cold->watches;
+    watched->link = &cold->watches;
+    if (watched->next != NULL)
+        watched->next->link = &watched->next;
+    cold->watches = watched;
+}
+
+void tn_watched_unlink(struct tn_watched *watched)
+{
+    TN_ASSERT(*watched->link == watched);
+    *watched->link = watched->next;
+    if (watched->next != NULL)
+        watched->next->link = watched->link;
+}
+
 void tn_watches_note_left(struct tn_watches *watches, const struct tn_watch *watch)
 {
     TN_ASSERT(watches->count > 0);
@@ -28,16 +48,14 @@ void tn_watches_note_left(struct tn_watches *watches, const struct tn_watch *wat
  * left. */
 static bool tell_all(struct tn_watches *watches, struct tn_block *block, bool keepers)
 {
-    struct tn_watched **link = &tn_block_cold(block)->watches;
+    struct tn_watched *next;
 
-    while (*link != NULL) {
-        struct tn_watched *watched = *link;
-
-        if (watched->watch->keeps && !keepers) {
-            link = &watched->next;
+    for (struct tn_watched *watched = tn_block_cold(block)->watches; watched != NULL;
+         watched = next) {
+        next = watched->next;
+        if (watched->watch->keeps && !keepers)
             continue;
-        }
-        *link = watched->next;
+        tn_watched_unlink(watched);
         tn_watches_note_left(watches, watched->watch);
         tn_watched_tell(watched);
         /* The last write: from now on the thread that ends the watch may find it gone. */

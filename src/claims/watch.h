@@ -28,8 +28,9 @@
 
 /* A block of a watch. */
 struct tn_watched {
-    struct tn_watched *next; /* of the same block; guarded by the lock of pool */
-    struct tn_block *block;  /* guarded by the lock of pool */
+    struct tn_watched *next;  /* of the same block; guarded by the lock of pool */
+    struct tn_watched **link; /* that leads here from the block's list; likewise */
+    struct tn_block *block;   /* guarded by the lock of pool */
     /* the block's pool; changed under its lock; NULL: no longer watched */
     tarn_pool *_Atomic pool;
     struct tn_watch *watch; /* immutable */
@@ -62,6 +63,10 @@ struct tn_watches {
 
 /* The watch, one of these, has one block less. */
 void tn_watches_note_left(struct tn_watches *watches, const struct tn_watch *watch);
+
+/* Enters it in the block's list, or takes it out. The lock of the block's pool is held. */
+void tn_watched_link(struct tn_watched *watched, struct tn_block *block);
+void tn_watched_unlink(struct tn_watched *watched);
 
 /* Tells the watch that the block is gone. */
 void tn_watched_tell(struct tn_watched *watched);

@@ -28,6 +28,9 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
     arena->saved_count = 0;
     arena->met = false;
     arena->asks = false;
+    arena->awake = false;
+    arena->was_asked = false;
+    arena->unused_locks = 0;
     arena->allocates = TN_NOT_STEADY;
     arena->frees = TN_NOT_STEADY;
     arena->shared = false;

@@ -53,15 +53,32 @@ enum tn_steadiness {
     TN_STEADY_SHARED, /* others may: the arena has an inbox */
 };
 
+/* A pool's lists of arenas. */
+enum tn_arena_list {
+    TN_ARENAS_ALL, /* most recently used first */
+    TN_ARENAS_OF_CAPTURES,
+    TN_ARENAS_RETIRED, /* P14: those of retired streams */
+    TN_ARENAS_ASKED,   /* was_asked: see pools/proofs.h */
+    TN_ARENAS_AWAKE,   /* P30: those which may do something without the pool's lock */
+    TN_ARENA_LISTS
+};
+
+struct tn_arena_link {
+    struct tn_arena *next;
+    struct tn_arena *previous;
+};
+
 struct tn_arena {
     uint64_t magic;        /* 0: nobody has a handle of an arena */
-    struct tn_arena *next; /* of the pool; links recycled records */
+    struct tn_arena *next; /* links recycled records */
     struct tn_spin lock;   /* taken by heap/arena_lock.h; kept in recycled records, as all below */
     bool met : 1;          /* waits for the device cover its stream's context */
     bool shared : 1;       /* its inbox is open where it frees */
     /* Frees coalesce at once: nothing is loose; set when the pool is unlocked. */
     bool coalesces : 1;
     bool asks : 1;            /* its stream is asked how far it has come; set at the same time */
+    bool was_asked : 1;       /* an event of its stream is under way, or nobody has looked since */
+    bool awake : 1;           /* P30: in the pool's list of those awake; see pools/awake.h */
     atomic_bool owner_inside; /* see heap/arena_lock.h */
     uint8_t allocates;        /* enum tn_steadiness; set when the pool is unlocked */
     uint8_t frees;            /* the same */
@@ -102,6 +119,8 @@ struct tn_arena {
      * a default stream. 0: none, or retired. A stream has the same handle as long as it lives, and
      * the next stream may get that handle. */
     atomic_uintptr_t stream;
+    struct tn_arena_link in[TN_ARENA_LISTS]; /* where its pool lists it */
+    uint32_t unused_locks;       /* of the pool in a row, without a call that used it between */
     uint64_t saved_count;        /* blocks of its order in checkpoints */
     struct tn_fence *fence;      /* retired: the fence which ends the stream's work; else NULL */
     struct tn_progress progress; /* of its stream's work; nothing in a capture. The pool's lock. */

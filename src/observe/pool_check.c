@@ -181,10 +181,31 @@ static tarn_status check_inbox(const struct tn_arena *arena)
     return TARN_OK;
 }
 
+/* P30 */
+static tarn_status check_asleep(const struct tn_arena *arena)
+{
+    if (arena->awake)
+        return TARN_OK;
+    TN_EXPECT_EQUAL("P30", "whether an arena asleep may do something",
+                    arena->allocates != TN_NOT_STEADY || arena->frees != TN_NOT_STEADY, 0);
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        const struct tn_heap *heap = &arena->heaps[kind];
+
+        TN_EXPECT_EQUAL("P30", "the loose blocks of an arena asleep",
+                        heap->loose_count + (heap->loose != NULL), 0);
+        TN_EXPECT_EQUAL("P30", "the counts of an arena asleep",
+                        heap->counters.allocated.count + heap->counters.freed.count, 0);
+    }
+    return TARN_OK;
+}
+
 static tarn_status check_heaps(const tarn_pool *pool, const struct tn_arena *arena,
                                uint64_t *free_count)
 {
     tarn_status status = check_inbox(arena);
+
+    if (status == TARN_OK)
+        status = check_asleep(arena);
 
     if (status != TARN_OK)
         return status;
@@ -278,7 +299,8 @@ static tarn_status check_table(const tarn_pool *pool)
 {
     uint64_t count = 0;
 
-    for (const struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
+    for (const struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+         arena = tn_arena_next(arena)) {
         if (arena->fence == NULL)
             TN_EXPECT_EQUAL("P16", "the table's arena of an order",
                             (uintptr_t)tn_arena_seek(pool, arena->order), (uintptr_t)arena);
@@ -292,7 +314,8 @@ static tarn_status check_retired(const tarn_pool *pool)
 {
     uint64_t retired = 0;
 
-    for (const struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
+    for (const struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+         arena = tn_arena_next(arena)) {
         TN_EXPECT_EQUAL("P14", "whether an arena with a fence is of no order",
                         tn_order_equal(arena->order, TN_ORDER_NONE), arena->fence != NULL);
         retired += arena->fence != NULL;
@@ -350,8 +373,8 @@ static tarn_status check_arenas(const tarn_pool *pool, struct sums *sums)
     uint64_t free_count = 0;
     tarn_status status = check_heaps(pool, &pool->idle, &free_count);
 
-    for (const struct tn_arena *arena = pool->arenas.first; arena != NULL && status == TARN_OK;
-         arena = arena->next) {
+    for (const struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL];
+         arena != NULL && status == TARN_OK; arena = tn_arena_next(arena)) {
         status = check_heaps(pool, arena, &free_count);
         sums->steps += pool->chunks.ids;
     }

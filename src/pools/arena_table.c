@@ -22,6 +22,7 @@ static void enter_arena(struct tn_arena_table *table, struct tn_arena *arena)
     struct tn_arena_entry *entry = tn_arena_entry_find(table, key); /* P16 */
 
     TN_ASSERT(key != 0 && arena->fence == NULL);
+    table->used += atomic_load_explicit(&entry->key, memory_order_relaxed) == 0;
     atomic_store_explicit(&entry->arena, arena, memory_order_release);
     atomic_store_explicit(&entry->key, key, memory_order_release);
 }
@@ -37,6 +38,7 @@ static void empty(struct tn_arena_table *table)
         atomic_store_explicit(&table->entries[i].arena, NULL, memory_order_relaxed);
         atomic_store_explicit(&table->entries[i].key, 0, memory_order_relaxed);
     }
+    table->used = 0;
 }
 
 static size_t capacity_for(const tarn_pool *pool)
@@ -65,6 +67,7 @@ static struct tn_arena_table *next_table(tarn_pool *pool, const struct tn_arena_
     if (next == NULL)
         return NULL;
     next->capacity = capacity;
+    next->used = 0;
     next->next = pool->tables;
     pool->tables = next;
     TN_ASSERT((next->capacity & (next->capacity - 1)) == 0 && next != table);
@@ -74,17 +77,15 @@ static struct tn_arena_table *next_table(tarn_pool *pool, const struct tn_arena_
 bool tn_arena_table_reserve(tarn_pool *pool)
 {
     struct tn_arena_table *table = atomic_load(&pool->arena_table);
-    size_t used = 1;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (size_t i = 0; table != NULL && i < table->capacity; i++)
-        used += atomic_load_explicit(&table->entries[i].key, memory_order_relaxed) != 0;
-    if (table != NULL && 2 * used <= table->capacity)
+    if (table != NULL && 2 * (table->used + 1) <= table->capacity)
         return true;
     table = next_table(pool, table);
     if (table == NULL)
         return false;
-    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
+    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+         arena = tn_arena_next(arena)) {
         if (is_in_table(arena))
             enter_arena(table, arena);
     }
@@ -123,6 +124,6 @@ uint64_t tn_arena_table_count(const tarn_pool *pool)
 
 void tn_arena_table_fini(tarn_pool *pool)
 {
-    TN_ASSERT(tn_pool_is_locked(pool) && pool->arenas.first == NULL);
+    TN_ASSERT(tn_pool_is_locked(pool) && pool->arenas.first[TN_ARENAS_ALL] == NULL);
     atomic_store(&pool->arena_table, NULL);
 }

@@ -28,6 +28,7 @@ struct tn_arena_entry {
 struct tn_arena_table {
     struct tn_arena_table *next; /* of the pool's record */
     size_t capacity;             /* a power of two, immutable */
+    size_t used;                 /* entries with a key; the pool's lock */
     struct tn_arena_entry entries[];
 };
 

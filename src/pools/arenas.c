@@ -16,26 +16,36 @@
 #include "claims/use.h"
 #include "heap/arena_lock.h"
 #include "pools/arena_table.h"
+#include "pools/awake.h"
 #include "pools/device.h"
+#include "pools/proofs.h"
 #include "pools/vacated.h"
 
 static struct tn_records arena_records = TN_RECORDS_INIT_KEEPING(struct tn_arena, next, lock);
 
+/* Two orders of captures may have the same key, and the table may have forgotten the older one. */
+static struct tn_arena *find_of_capture(const tarn_pool *pool, struct tn_order order)
+{
+    struct tn_arena *arena = pool->arenas.first[TN_ARENAS_OF_CAPTURES];
+
+    TN_ASSERT(order.capture_id != 0);
+    while (arena != NULL && !tn_order_equal(arena->order, order))
+        arena = arena->in[TN_ARENAS_OF_CAPTURES].next;
+    return arena;
+}
+
 struct tn_arena *tn_arena_find(tarn_pool *pool, struct tn_order order)
 {
-    struct tn_arena **link = &pool->arenas.first;
-    struct tn_arena *arena;
+    struct tn_arena *arena = tn_arena_seek(pool, order);
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    while (*link != NULL && !tn_order_equal((*link)->order, order))
-        link = &(*link)->next;
-    arena = *link;
-    if (arena != NULL) {
-        *link = arena->next;
-        arena->next = pool->arenas.first;
-        pool->arenas.first = arena;
+    if ((arena == NULL || !tn_order_equal(arena->order, order)) && order.capture_id != 0)
+        arena = find_of_capture(pool, order);
+    if (arena != NULL && arena != pool->arenas.first[TN_ARENAS_ALL]) {
+        tn_arena_unlink(pool, arena, TN_ARENAS_ALL);
+        tn_arena_link(pool, arena, TN_ARENAS_ALL);
     }
-    TN_ASSERT(arena == NULL || (arena->pool == pool && pool->arenas.first == arena));
+    TN_ASSERT(arena == NULL || (arena->pool == pool && pool->arenas.first[TN_ARENAS_ALL] == arena));
     return arena;
 }
 
@@ -43,17 +53,22 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
 {
     struct tn_arena *arena = tn_arena_find(pool, order);
 
-    if (arena != NULL)
+    if (arena != NULL) {
+        tn_arena_wake(pool, arena);
         return arena;
+    }
     if (!tn_arena_table_reserve(pool))
         return NULL;
     arena = tn_records_take(&arena_records);
     if (arena == NULL)
         return NULL;
-    tn_arena_lock(arena); /* like the locks of all arenas of a locked pool */
+    tn_arena_lock(arena); /* another thread may still look at the record */
     tn_pool_init_arena(pool, arena, order);
-    arena->next = pool->arenas.first;
-    pool->arenas.first = arena;
+    tn_arena_unlock(arena);
+    tn_arena_wake(pool, arena);
+    tn_arena_link(pool, arena, TN_ARENAS_ALL);
+    if (order.capture_id != 0)
+        tn_arena_link(pool, arena, TN_ARENAS_OF_CAPTURES);
     pool->arenas.count += 1;
     tn_arena_table_enter(pool, arena);
     TN_ASSERT(tn_arena_seek(pool, order) == arena && tn_arena_is_locked(arena));
@@ -100,7 +115,8 @@ static bool sort_free(tarn_pool *pool)
     uint64_t steps = 64 + tn_pool_live_count(pool) / 8;
     bool done = sort_bins(&pool->idle, &steps);
 
-    for (struct tn_arena *arena = pool->arenas.first; arena != NULL && done; arena = arena->next)
+    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL && done;
+         arena = tn_arena_next(arena))
         done = sort_bins(arena, &steps);
     return done;
 }
@@ -111,7 +127,8 @@ void tn_pool_sort_free(tarn_pool *pool)
     if (sort_free(pool))
         return;
     clear_bins(&pool->idle);
-    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next)
+    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+         arena = tn_arena_next(arena))
         clear_bins(arena);
     for (struct tn_segment *segment = pool->segments.first; segment != NULL;
          segment = segment->next) {
@@ -121,14 +138,15 @@ void tn_pool_sort_free(tarn_pool *pool)
         }
     }
     reverse_bins(&pool->idle); /* the last in is the first out */
-    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next)
+    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+         arena = tn_arena_next(arena))
         reverse_bins(arena);
 }
 
 /* The arenas which end: all of a capture, or a single arena. */
 struct ending {
     uint64_t capture_id; /* 0: a single arena */
-    const struct tn_arena *one;
+    struct tn_arena *one;
     struct tn_arena *to; /* takes their chunks over */
     bool strays;         /* found: chunks of heaps that are not of the chunks' kind */
 };
@@ -207,31 +225,35 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
     TN_ASSERT(arena->heaps[TN_HEAP_SMALL].mapped_bytes == 0);
     TN_ASSERT(arena->heaps[TN_HEAP_LARGE].mapped_bytes == 0);
     TN_ASSERT(tn_pool_is_locked(pool) && arena->pool == pool);
+    tn_arena_wake(pool, arena); /* it is locked while it goes */
+    tn_arena_unlink(pool, arena, TN_ARENAS_ALL);
+    if (arena->order.capture_id != 0)
+        tn_arena_unlink(pool, arena, TN_ARENAS_OF_CAPTURES);
     if (arena->fence != NULL) {
         TN_ASSERT(pool->arenas.retired_count > 0); /* P14 */
         tn_fence_release(&pool->device->streams, arena->fence);
         pool->arenas.retired_count -= 1;
+        tn_arena_unlink(pool, arena, TN_ARENAS_RETIRED);
     } else {
         tn_arena_table_leave(pool, arena); /* P21 */
     }
     TN_ASSERT(pool->arenas.count > 0);
     pool->arenas.count -= 1;
     tn_vacated_orphan(pool, arena);
-    tn_progress_fini(&pool->device->gpu, &arena->progress);
+    tn_proofs_end(pool, arena);
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
+        pool->arenas.reserved_count -= arena->heaps[kind].has_reserved;
     tn_ancestry_fini(&arena->ancestry);
     arena->births = NULL;
-    tn_blocks_move(&arena->store, &pool->store, arena->store.spare_count);
     arena->pool = NULL;
-    arena->allocates = TN_NOT_STEADY;
-    arena->frees = TN_NOT_STEADY;
     arena->order = (struct tn_order){0, 0};
-    tn_arena_unlock(arena);
+    tn_arena_sleep(pool, arena);
     tn_records_give(&arena_records, arena);
 }
 
 static void end_arenas(tarn_pool *pool, struct ending *ending)
 {
-    struct tn_arena **link = &pool->arenas.first;
+    struct tn_arena *next;
 
     TN_ASSERT(tn_pool_is_locked(pool) && !ends(ending, ending->to));
     for (struct tn_segment *segment = pool->segments.first; segment != NULL;
@@ -240,24 +262,24 @@ static void end_arenas(tarn_pool *pool, struct ending *ending)
         if (ends(ending, segment->grower->arena))
             segment->grower = &ending->to->heaps[segment->grower->kind];
     }
-    while (*link != NULL) {
-        struct tn_arena *arena = *link;
-
-        if (ends(ending, arena)) {
-            *link = arena->next;
+    if (ending->one != NULL) {
+        free_arena(pool, ending->one);
+        return;
+    }
+    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_OF_CAPTURES]; arena != NULL;
+         arena = next) {
+        next = arena->in[TN_ARENAS_OF_CAPTURES].next;
+        if (ends(ending, arena))
             free_arena(pool, arena);
-        } else {
-            link = &arena->next;
-        }
     }
 }
 
 static bool has_arena_of(const tarn_pool *pool, uint64_t capture_id)
 {
-    const struct tn_arena *arena = pool->arenas.first;
+    const struct tn_arena *arena = pool->arenas.first[TN_ARENAS_OF_CAPTURES];
 
     while (arena != NULL && arena->order.capture_id != capture_id)
-        arena = arena->next;
+        arena = arena->in[TN_ARENAS_OF_CAPTURES].next;
     return arena != NULL;
 }
 
@@ -315,12 +337,14 @@ void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *f
     }
     if (arena == NULL)
         return;
+    tn_arena_wake(pool, arena); /* locked while its order changes */
     tn_fence_acquire(&pool->device->streams, fence);
     tn_arena_table_leave(pool, arena); /* P21 */
     arena->fence = fence;
     arena->order = TN_ORDER_NONE; /* no block has its order any more */
     atomic_store(&arena->stream, 0);
     pool->arenas.retired_count += 1;
+    tn_arena_link(pool, arena, TN_ARENAS_RETIRED);
     TN_ASSERT(tn_arena_seek(pool, order) == NULL); /* P14 */
 }
 
@@ -329,11 +353,10 @@ void tn_arenas_end_retired(tarn_pool *pool, bool followed)
     struct tn_arena *next;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_arena *arena = pool->arenas.first;
-         arena != NULL && pool->arenas.retired_count > 0; arena = next) {
-        next = arena->next;
-        if (arena->fence != NULL &&
-            (followed || tn_fence_is_done(&pool->device->streams, arena->fence)))
+    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_RETIRED]; arena != NULL;
+         arena = next) {
+        next = arena->in[TN_ARENAS_RETIRED].next;
+        if (followed || tn_fence_is_done(&pool->device->streams, arena->fence))
             end_arenas(pool, &(struct ending){.one = arena, .to = &pool->idle});
     }
     TN_ASSERT(!followed || pool->arenas.retired_count == 0);
@@ -374,7 +397,7 @@ static bool is_dropped(const struct tn_arena *arena)
 /* These arenas have no blocks, so no segment is walked. */
 void tn_arenas_drop_empty(tarn_pool *pool)
 {
-    struct tn_arena **link = &pool->arenas.first;
+    struct tn_arena *next;
 
     TN_ASSERT(tn_pool_is_locked(pool));
     for (struct tn_segment *segment = pool->segments.first; segment != NULL;
@@ -382,27 +405,18 @@ void tn_arenas_drop_empty(tarn_pool *pool)
         if (segment->grower->arena != &pool->idle && is_dropped(segment->grower->arena))
             segment->grower = &pool->idle.heaps[segment->grower->kind];
     }
-    while (*link != NULL) {
-        struct tn_arena *arena = *link;
-
-        if (is_dropped(arena)) {
-            *link = arena->next;
+    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL; arena = next) {
+        next = tn_arena_next(arena);
+        if (is_dropped(arena))
             free_arena(pool, arena);
-        } else {
-            link = &arena->next;
-        }
     }
 }
 
 void tn_arenas_fini(tarn_pool *pool)
 {
     TN_ASSERT(pool->chunks.count == 0 && pool->segments.first == NULL);
-    while (pool->arenas.first != NULL) {
-        struct tn_arena *next = pool->arenas.first->next;
-
-        free_arena(pool, pool->arenas.first);
-        pool->arenas.first = next;
-    }
+    while (pool->arenas.first[TN_ARENAS_ALL] != NULL)
+        free_arena(pool, pool->arenas.first[TN_ARENAS_ALL]);
     tn_arena_table_fini(pool);
     TN_ASSERT(pool->arenas.count == 0 && pool->arenas.retired_count == 0);
 }

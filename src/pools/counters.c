@@ -97,20 +97,25 @@ static void add_collected(struct tn_pool_counters *counters, enum tn_heap_kind k
     counters->free_count += own->freed.count;
 }
 
-void tn_counters_collect(struct tn_pool_counters *counters, struct tn_arena *arenas)
+void tn_counters_collect(struct tn_pool_counters *counters, struct tn_arena *awake)
 {
     struct collected collected = {.peak_bytes = 0};
 
-    for (struct tn_arena *arena = arenas; arena != NULL; arena = arena->next) {
+    for (struct tn_arena *arena = awake; arena != NULL; arena = arena->in[TN_ARENAS_AWAKE].next) {
+        bool used = false;
+
         tn_steady_level(arena);
         TN_ASSERT(arena->sequence <= arena->sequences_end);
         arena->sequences_end = arena->sequence;
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
             struct tn_heap *heap = &arena->heaps[kind];
 
-            if ((heap->counters.allocated.count | heap->counters.freed.count) != 0)
+            if ((heap->counters.allocated.count | heap->counters.freed.count) != 0) {
+                used = true;
                 collect_heap(&collected, heap);
+            }
         }
+        arena->unused_locks = used ? 0 : arena->unused_locks + 1;
         TN_ASSERT(arena->counters.live_peak_bytes >= 0);
         collected.peak_bytes += (uint64_t)arena->counters.live_peak_bytes;
         arena->counters = (struct tn_arena_counters){0};

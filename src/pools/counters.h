@@ -173,10 +173,10 @@ struct tn_pool_counters {
     struct tn_event events[TN_EVENTS];
 };
 
-/* Adds the arenas' counts since the last call to the pool's counters. arenas: the first of the
- * list. The pool's lock is held, and no block is loose. Also levels the arenas' spare records, and
- * drops the numbers which they set aside for blocks. */
-void tn_counters_collect(struct tn_pool_counters *counters, struct tn_arena *arenas);
+/* Adds the arenas' counts since the last call to the pool's counters. awake: the first of
+ * those awake. The pool's lock is held, and no block is loose. Also levels the arenas' spare
+ * records, drops the numbers which they set aside for blocks, and counts unused locks. */
+void tn_counters_collect(struct tn_pool_counters *counters, struct tn_arena *awake);
 
 /* Computes the active amounts; the pool's lock is held. */
 void tn_counters_complete(struct tn_pool_counters *counters);

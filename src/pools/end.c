@@ -49,13 +49,14 @@ static void dismantle(tarn_pool *pool)
 /* Takes the pool off its device's list; its lock and the device's are held. */
 static void unlist(tarn_pool *pool)
 {
-    tarn_pool **link = &pool->device->pools;
-
     TN_ASSERT(tn_pool_is_locked(pool) && tn_lock_is_held(&pool->device->lock));
     TN_ASSERT(tn_pool_is_unused(pool) && pool->holds.count == 0);
-    while (*link != pool)
-        link = &(*link)->next;
-    *link = pool->next;
+    if (pool->previous != NULL)
+        pool->previous->next = pool->next;
+    else
+        pool->device->pools = pool->next;
+    if (pool->next != NULL)
+        pool->next->previous = pool->previous;
     tn_replays_leave(&pool->device->gpu, pool->first_replays); /* with the list: P17 */
     tn_totals_keep(pool);
     atomic_store(&pool->magic, 0);

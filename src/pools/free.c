@@ -14,6 +14,7 @@
 #include "claims/watch.h"
 #include "heap/arena_lock.h"
 #include "heap/steady.h"
+#include "pools/awake.h"
 #include "pools/books.h"
 #include "pools/device.h"
 #include "pools/loans.h"
@@ -195,6 +196,8 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, boo
     uint64_t proof_stamp;
 
     TN_ASSERT(tn_pool_is_locked(pool) && !(unheld && told));
+    if (block->heap->arena != &pool->idle)
+        tn_arena_wake(pool, block->heap->arena); /* the next frees may go without the lock */
     tn_pool_leave_live(pool, block);
     TN_ASSERT(tn_live_find(pool, tn_block_address(block)) == NULL); /* P5 */
     pool->counters.free_count += 1;

@@ -8,7 +8,7 @@
 #include "pools/device.h"
 #include "pools/proofs.h"
 
-enum { CANDIDATES_MAX = 8 };
+enum { CANDIDATES_MAX = 8, LENDERS_MAX = 256 };
 
 #define LOAN_BYTES_MIN TN_MIB
 
@@ -52,11 +52,13 @@ static bool is_lender(const struct tn_arena *arena)
 struct tn_block *tn_heap_borrow(tarn_pool *pool, const struct tn_heap *heap, uint64_t bytes)
 {
     struct tn_block *best = NULL;
+    int left = LENDERS_MAX;
 
     TN_ASSERT(tn_pool_is_locked(pool) && !tn_arena_is_captured(heap->arena));
     if (bytes < LOAN_BYTES_MIN || pool->device->move_limit_bytes == 0)
         return NULL;
-    for (const struct tn_arena *other = pool->arenas.first; other != NULL; other = other->next) {
+    for (const struct tn_arena *other = pool->arenas.first[TN_ARENAS_ALL];
+         other != NULL && left > 0; other = tn_arena_next(other), left--) {
         const struct tn_heap *lender = &other->heaps[heap->kind];
         struct tn_block *found;
 

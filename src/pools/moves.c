@@ -3,7 +3,8 @@
  * in the smallest FREE block goes first: such a block was of the least use. Where only chunks
  * larger than the lack are left, the smallest goes.
  *
- * Trade-offs: a look at most at CANDIDATES_MAX chunks, in the smallest FREE blocks. */
+ * Trade-offs: a look at most at CANDIDATES_MAX chunks, in the smallest FREE blocks, of the
+ * DONORS_MAX arenas that were used last. */
 #include "pools/moves.h"
 
 #include <stddef.h>
@@ -14,7 +15,7 @@
 #include "pools/proofs.h"
 #include "pools/vacated.h"
 
-enum { CANDIDATES_MAX = 512, SIZES = TN_CACHE_SIZES };
+enum { CANDIDATES_MAX = 512, DONORS_MAX = 256, SIZES = TN_CACHE_SIZES };
 
 /* Chunks free to move, by size; each size in order of preference. */
 struct candidates {
@@ -126,6 +127,7 @@ static void choose(const tarn_pool *pool, const struct tn_want *want, struct tn_
 {
     struct candidates candidates;
     const struct tn_arena *arena = want->heap->arena;
+    int left = DONORS_MAX;
 
     if (pool->vacated.count + TN_MOVES_MAX > TN_VACATED_MAX || arena == &pool->idle)
         return;
@@ -135,8 +137,9 @@ static void choose(const tarn_pool *pool, const struct tn_want *want, struct tn_
         candidates.first[size] = CANDIDATES_MAX;
     add_arena(pool, &candidates, arena);
     add_arena(pool, &candidates, &pool->idle);
-    for (const struct tn_arena *other = pool->arenas.first;
-         other != NULL && !tn_arena_is_captured(arena); other = other->next) {
+    for (const struct tn_arena *other = pool->arenas.first[TN_ARENAS_ALL];
+         other != NULL && left > 0 && !tn_arena_is_captured(arena);
+         other = tn_arena_next(other), left--) {
         if (other != arena && !tn_arena_is_captured(other))
             add_arena(pool, &candidates, other);
     }
@@ -186,7 +189,7 @@ __attribute__((unused)) static bool is_bounded(const tarn_pool *pool, const stru
     return moves->count == TN_MOVES_MAX || moves->lacks_room || moves->bytes >= want->bytes ||
            pool->vacated.count + TN_MOVES_MAX > TN_VACATED_MAX ||
            pool->device->move_limit_bytes != UINT64_MAX || want->heap->arena == &pool->idle ||
-           pool->chunks.count > CANDIDATES_MAX;
+           pool->chunks.count > CANDIDATES_MAX || pool->arenas.count > DONORS_MAX;
 }
 
 void tn_moves_choose(tarn_pool *pool, const struct tn_want *want, struct tn_moves *moves)

@@ -53,10 +53,12 @@ struct tn_segment_list {
     uint64_t next_index;
 };
 
-struct tn_arena_list {
-    struct tn_arena *first; /* most recently used first */
+struct tn_arenas {
+    struct tn_arena *first[TN_ARENA_LISTS];
+    struct tn_arena *last[TN_ARENA_LISTS];
     uint64_t count;
-    uint64_t retired_count; /* arenas of retired streams */
+    uint64_t retired_count;  /* arenas of retired streams */
+    uint64_t reserved_count; /* heaps with has_reserved */
 };
 
 /* The user's handles which claim the pool as a whole. */
@@ -130,6 +132,7 @@ struct tarn_pool {
     struct tn_memory_properties properties; /* immutable */
     /* Devices with access to all its memory: bit i is ordinal i. Guarded by lock. */
     uint64_t peer_mask;
+    tarn_pool *previous; /* of the device, guarded by the DEVICE lock */
 
     struct tn_segment_list segments;
     struct tn_chunk_table chunks;
@@ -151,7 +154,7 @@ struct tarn_pool {
      * when the pool has gone. */
     struct tn_lock lock; /* rank POOL */
     struct tn_pins pins; /* calls which use the pool; closed when the pool goes */
-    struct tn_arena_list arenas;
+    struct tn_arenas arenas;
     struct tn_pool_counters counters;
     struct tn_arena idle;
     struct tn_arena_table *tables; /* all tables which the record has had; guarded by lock */
@@ -170,6 +173,18 @@ static inline tarn_device *tn_pool_device(const tarn_pool *pool)
 }
 
 #define TN_POOL_MAGIC 0x54506f6cULL
+
+/* The next of all arenas of a pool. The lock is held. */
+static inline struct tn_arena *tn_arena_next(const struct tn_arena *arena)
+{
+    return arena->in[TN_ARENAS_ALL].next;
+}
+
+/* Enters an arena as the first of a list, takes it out of one, or puts it to the end of one it is
+ * in. The lock is held. */
+void tn_arena_link(tarn_pool *pool, struct tn_arena *arena, enum tn_arena_list list);
+void tn_arena_unlink(tarn_pool *pool, struct tn_arena *arena, enum tn_arena_list list);
+void tn_arena_put_last(tarn_pool *pool, struct tn_arena *arena, enum tn_arena_list list);
 
 /* Present values of the counters, both kinds together. The lock is held. */
 

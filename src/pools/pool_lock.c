@@ -9,6 +9,7 @@
 #include "heap/arena_lock.h"
 #include "heap/check.h"
 #include "heap/steady.h"
+#include "pools/awake.h"
 #include "pools/device.h"
 #include "pools/pool.h"
 
@@ -16,7 +17,8 @@ static TN_APART void await_owners(const tarn_pool *pool, const struct tn_arena *
 {
     TN_ASSERT(tn_pool_is_locked(pool));
     tn_barrier_heavy(); /* its light side: tn_arena_enter */
-    for (const struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
+    for (const struct tn_arena *arena = pool->arenas.first[TN_ARENAS_AWAKE]; arena != NULL;
+         arena = arena->in[TN_ARENAS_AWAKE].next) {
         if (arena != but)
             tn_arena_await_owner(arena);
     }
@@ -27,17 +29,19 @@ void tn_pool_stop_others(tarn_pool *pool, const struct tn_arena *but)
     bool owned = false;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
+    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_AWAKE]; arena != NULL;
+         arena = arena->in[TN_ARENAS_AWAKE].next) {
         if (arena != but)
             owned = tn_arena_request_lock(arena) || owned;
     }
     if (owned)
         await_owners(pool, but);
-    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
+    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_AWAKE]; arena != NULL;
+         arena = arena->in[TN_ARENAS_AWAKE].next) {
         if (arena != but)
             tn_steady_end(arena); /* P19 */
     }
-    tn_counters_collect(&pool->counters, pool->arenas.first);
+    tn_counters_collect(&pool->counters, pool->arenas.first[TN_ARENAS_AWAKE]);
 }
 
 /* Whether frees in the arena may have to be kept for captures under way. The arena's own capture
@@ -76,12 +80,20 @@ static struct tn_steady_terms terms_of(const tarn_pool *pool, const struct tn_ar
 
 void tn_pool_resume_others(tarn_pool *pool, const struct tn_arena *but)
 {
+    struct tn_arena *next;
+
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
+    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_AWAKE]; arena != NULL;
+         arena = next) {
         struct tn_steady_terms terms;
 
+        next = arena->in[TN_ARENAS_AWAKE].next;
         if (arena == but)
             continue;
+        if (tn_arena_is_tired(arena)) {
+            tn_arena_sleep(pool, arena);
+            continue;
+        }
         terms = terms_of(pool, arena);
         tn_steady_begin(arena, &terms);
         tn_arena_unlock(arena);

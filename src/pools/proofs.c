@@ -5,7 +5,11 @@
 
 #include "base/contract.h"
 
-enum { VAIN_ASKS_MAX = 4 }; /* in a row; each doubles the bytes between two */
+enum {
+    VAIN_ASKS_MAX = 4, /* in a row; each doubles the bytes between two */
+    /* Events not done that one call asks after: each costs some 200 ns. */
+    UNDONE_MAX = 16,
+};
 
 void tn_proofs_ask(tarn_pool *pool, struct tn_arena *arena, tn_cu_stream stream)
 {
@@ -17,21 +21,52 @@ void tn_proofs_ask(tarn_pool *pool, struct tn_arena *arena, tn_cu_stream stream)
     arena->unasked_bytes = 0; /* even where the last event is still under way */
     if (arena->vain_asks < VAIN_ASKS_MAX)
         arena->vain_asks += 1;
+    if (!arena->was_asked)
+        tn_arena_link(pool, arena, TN_ARENAS_ASKED);
+    arena->was_asked = true;
+}
+
+static void forget(tarn_pool *pool, struct tn_arena *arena)
+{
+    tn_arena_unlink(pool, arena, TN_ARENAS_ASKED);
+    arena->was_asked = false;
+}
+
+void tn_proofs_end(tarn_pool *pool, struct tn_arena *arena)
+{
+    TN_ASSERT(tn_pool_is_locked(pool));
+    if (arena->was_asked)
+        forget(pool, arena);
+    tn_progress_fini(&pool->device->gpu, &arena->progress);
 }
 
 void tn_proofs_poll(tarn_pool *pool)
 {
+    struct tn_arena *undone[UNDONE_MAX];
+    struct tn_arena *next;
+    int count = 0;
+
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
+    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ASKED];
+         arena != NULL && count < UNDONE_MAX; arena = next) {
+        next = arena->in[TN_ARENAS_ASKED].next;
         tn_progress_poll(&pool->device->gpu, &arena->progress);
         arena->vain_asks = 0;
+        if (arena->progress.asked_stamp == 0)
+            forget(pool, arena);
+        else
+            undone[count++] = arena;
     }
+    /* The next call asks after others first. */
+    for (int i = 0; i < count && count == UNDONE_MAX; i++)
+        tn_arena_put_last(pool, undone[i], TN_ARENAS_ASKED);
 }
 
 void tn_proofs_settle(tarn_pool *pool, struct tn_order order)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
+    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+         arena = tn_arena_next(arena)) {
         if (!tn_order_equal(arena->order, order))
             arena->settled_stamp = tn_gpu_epoch(&pool->device->gpu);
     }

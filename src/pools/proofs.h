@@ -33,8 +33,12 @@ static inline bool tn_pool_has_proven(const tarn_pool *pool, const struct tn_are
 /* Asks the stream, which is the arena's, as this call has looked at it. */
 void tn_proofs_ask(tarn_pool *pool, struct tn_arena *arena, tn_cu_stream stream);
 
-/* An allocation without room in its arena looks which events are done. */
+/* An allocation without room in its arena looks which events are done: at all of them, or a few that
+ * are not, in turns. */
 void tn_proofs_poll(tarn_pool *pool);
+
+/* The arena ends. */
+void tn_proofs_end(tarn_pool *pool, struct tn_arena *arena);
 
 /* A restore has freed memory of all streams, and put the stream of this order behind its uses. */
 void tn_proofs_settle(tarn_pool *pool, struct tn_order order);

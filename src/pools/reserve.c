@@ -72,20 +72,30 @@ static bool return_heap(tarn_pool *pool, struct tn_heap *heap, bool *any)
     return true;
 }
 
+static void set_reserved(tarn_pool *pool, struct tn_heap *heap, bool reserved)
+{
+    TN_ASSERT(heap->arena->pool == pool);
+    pool->arenas.reserved_count += reserved;
+    pool->arenas.reserved_count -= heap->has_reserved;
+    heap->has_reserved = reserved;
+}
+
 /* Makes reserved, never used memory idle, except a heap's or an arena's. */
 static bool return_pool(tarn_pool *pool, const struct tn_heap *but,
                         const struct tn_arena *but_arena)
 {
     bool any = false;
+    bool has = pool->arenas.reserved_count > 0;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_arena *arena = pool->arenas.first; arena != NULL; arena = arena->next) {
+    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL && has;
+         arena = tn_arena_next(arena)) {
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
             struct tn_heap *heap = &arena->heaps[kind];
 
             if (heap->has_reserved && heap != but && arena != but_arena &&
                 return_heap(pool, heap, &any))
-                heap->has_reserved = false;
+                set_reserved(pool, heap, false);
         }
     }
     return any;
@@ -178,7 +188,7 @@ static void hand_over(tarn_pool *pool, const struct reservation *wanted, struct 
 
         if (tn_bins_find(&heap->bins, wanted->bytes[kind]) != NULL ||
             tn_heap_take_idle(pool, heap, wanted->bytes[kind]))
-            heap->has_reserved = true;
+            set_reserved(pool, heap, true);
     }
 }
 

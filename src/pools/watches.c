@@ -46,8 +46,6 @@ tarn_status tn_watch_init(struct tn_watch *watch, tarn_pool *replayer, bool keep
 static tarn_status add_block(struct tn_watched *watched, tarn_pool *pool, struct tn_block *block,
                              uint64_t sequence)
 {
-    struct tn_block_cold *cold;
-
     TN_ASSERT(tn_pool_is_locked(pool) && block->state == TN_BLOCK_LIVE);
     if (!tn_block_add_cold(block))
         return no_memory();
@@ -55,11 +53,8 @@ static tarn_status add_block(struct tn_watched *watched, tarn_pool *pool, struct
         tn_watched_tell(watched);
         return TARN_OK;
     }
-    cold = tn_block_cold(block);
-    watched->next = cold->watches;
-    watched->block = block;
+    tn_watched_link(watched, block);
     atomic_store(&watched->pool, pool);
-    cold->watches = watched;
     pool->watches.count += 1;
     tn_block_note_claims(block);
     TN_ASSERT(tn_block_watches(block) == watched);
@@ -87,16 +82,6 @@ tarn_status tn_watch_add(struct tn_watch *watch, uint64_t address, uint64_t sequ
     return status;
 }
 
-/* The link to it in the block's list. */
-static struct tn_watched **link_of(const struct tn_watched *watched)
-{
-    struct tn_watched **link = &tn_block_cold(watched->block)->watches;
-
-    while (*link != watched)
-        link = &(*link)->next;
-    return link;
-}
-
 /* The PENDING block's last watch is gone. Launches from its time may still use the block. */
 static void end_keeping(tarn_pool *pool, const struct tn_block *block)
 {
@@ -112,7 +97,7 @@ static bool unlink_watched(tarn_pool *pool, struct tn_watched *watched)
     const struct tn_block *block = watched->block;
 
     TN_ASSERT(tn_pool_is_locked(pool) && pool->watches.count > 0);
-    *link_of(watched) = watched->next;
+    tn_watched_unlink(watched);
     tn_watches_note_left(&pool->watches, watched->watch);
     atomic_store(&watched->pool, NULL);
     if (block->state != TN_BLOCK_PENDING || tn_block_watches(block) != NULL)

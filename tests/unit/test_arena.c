@@ -65,11 +65,11 @@ START_TEST(the_arena_used_last_is_looked_at_first)
     struct tn_arena *first = arena_of(stream);
     struct tn_arena *second = arena_of(other);
 
-    ck_assert_ptr_eq(pool->arenas.first, second);
+    ck_assert_ptr_eq(pool->arenas.first[TN_ARENAS_ALL], second);
     ck_assert_ptr_eq(unit_arena(pool, first->order), first);
-    ck_assert_ptr_eq(pool->arenas.first, first);
-    ck_assert_ptr_eq(first->next, second);
-    ck_assert_ptr_null(second->next);
+    ck_assert_ptr_eq(pool->arenas.first[TN_ARENAS_ALL], first);
+    ck_assert_ptr_eq(tn_arena_next(first), second);
+    ck_assert_ptr_null(tn_arena_next(second));
     ck_assert_ptr_null(unit_arena(pool, (struct tn_order){12345, 6}));
 }
 END_TEST
@@ -487,7 +487,7 @@ START_TEST(a_stream_is_not_retired_without_host_memory_for_its_blocks_fences)
     STATUS(TARN_ERR_HOST_MEMORY, tarn_stream_retire(device, stream));
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
     ck_assert(tn_block_is_of(unit_block(address), order));
-    ck_assert_ptr_null(device->streams.known);
+    ck_assert_ptr_null(device->streams.table.known);
     OK(tarn_stream_retire(device, stream));
     ck_assert(tn_block_is_of(unit_block(address), TN_ORDER_NONE));
     OK(tarn_pool_validate(pool));

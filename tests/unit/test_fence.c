@@ -83,9 +83,9 @@ START_TEST(a_stream_is_known_from_its_first_use_to_its_last)
     ck_assert_uint_eq(test_ledger().events, before.events + 2);
     tn_streams_unnote(streams, known);
     fence = enter_fence(known);
-    ck_assert_ptr_eq(streams->known, known);
+    ck_assert_ptr_eq(streams->table.known, known);
     release(fence);
-    ck_assert_ptr_null(streams->known);
+    ck_assert_ptr_null(streams->table.known);
     ck_assert_uint_eq(streams->known_count, 0);
     test_same_ledger(&before);
 }
@@ -103,7 +103,7 @@ START_TEST(a_reference_keeps_a_stream_known)
     ck_assert(noted);
     release(enter_fence(known));
     tn_streams_release(streams, known);
-    ck_assert_ptr_null(streams->known);
+    ck_assert_ptr_null(streams->table.known);
     test_same_ledger(&before);
 }
 END_TEST
@@ -133,7 +133,7 @@ START_TEST(the_first_free_is_recorded_and_later_ones_share_the_next_event)
         ck_assert(tn_fence_is_done(streams, fences[i]));
         release(fences[i]);
     }
-    ck_assert_ptr_null(streams->known);
+    ck_assert_ptr_null(streams->table.known);
 }
 END_TEST
 
@@ -176,7 +176,7 @@ START_TEST(an_event_covers_64_frees_at_most)
     sim.resume_work();
     for (int i = 0; i < 66; i++)
         release(fences[i]);
-    ck_assert_ptr_null(streams->known);
+    ck_assert_ptr_null(streams->table.known);
 }
 END_TEST
 
@@ -243,7 +243,7 @@ START_TEST(frees_after_a_wait_began_are_in_another_fence_than_those_before)
     release(first);
     release(first);
     release(second);
-    ck_assert_ptr_null(streams->known);
+    ck_assert_ptr_null(streams->table.known);
 }
 END_TEST
 
@@ -262,10 +262,10 @@ START_TEST(fences_are_released_in_any_order_and_state)
     release(fences[1]);
     release(fences[3]);
     release(fences[0]);
-    ck_assert_ptr_eq(streams->known->first, fences[2]);
-    ck_assert_ptr_eq(streams->known->last, fences[2]);
+    ck_assert_ptr_eq(streams->table.known->first, fences[2]);
+    ck_assert_ptr_eq(streams->table.known->last, fences[2]);
     release(fences[2]);
-    ck_assert_ptr_null(streams->known);
+    ck_assert_ptr_null(streams->table.known);
     sim.resume_work();
 }
 END_TEST
@@ -281,7 +281,7 @@ START_TEST(a_lost_device_has_done_everything)
     ck_assert(tn_fence_is_done(streams, fence));
     poll();
     release(fence);
-    ck_assert_ptr_null(streams->known);
+    ck_assert_ptr_null(streams->table.known);
     sim.resume_work();
 }
 END_TEST
@@ -309,7 +309,7 @@ START_TEST(a_per_thread_default_stream_is_recorded_on_its_own_thread)
     test_elsewhere(note_and_join_own, NULL);
     ck_assert_int_eq(state(elsewhere_joined), TN_FENCE_RECORDED);
     release(elsewhere_joined);
-    ck_assert_ptr_null(streams->known);
+    ck_assert_ptr_null(streams->table.known);
 }
 END_TEST
 
@@ -364,7 +364,7 @@ START_TEST(retiring_an_unknown_stream_leaves_nothing)
     uint64_t records = sim.call_count("cuEventRecord");
 
     (void)retire(false);
-    ck_assert_ptr_null(streams->known);
+    ck_assert_ptr_null(streams->table.known);
     ck_assert_uint_eq(sim.call_count("cuEventRecord"), records); /* nobody would wait for it */
     test_same_ledger(&before);
 }
@@ -392,7 +392,7 @@ START_TEST(a_retired_streams_uses_wait_for_the_work_until_then)
     ck_assert_uint_eq(sim.call_count("cuEventRecord"), records);
     release(fence);
     release(retired);
-    ck_assert_ptr_null(streams->known);
+    ck_assert_ptr_null(streams->table.known);
     test_same_ledger(&before);
 }
 END_TEST
@@ -415,7 +415,7 @@ START_TEST(retiring_records_what_is_open)
     ck_assert_int_eq(state(second), TN_FENCE_DONE);
     release(first);
     release(second);
-    ck_assert_ptr_null(streams->known);
+    ck_assert_ptr_null(streams->table.known);
 }
 END_TEST
 
@@ -434,7 +434,7 @@ START_TEST(a_stream_used_again_is_another_one_than_the_retired)
     ck_assert(tn_streams_name(streams, again));
     tn_streams_unnote(streams, again);
     tn_streams_unnote(streams, known);
-    ck_assert_ptr_null(streams->known);
+    ck_assert_ptr_null(streams->table.known);
     test_same_ledger(&before);
 }
 END_TEST
@@ -453,7 +453,7 @@ START_TEST(a_retirement_whose_event_is_refused_is_proven_by_a_wait)
     ck_assert(tn_fence_is_done(streams, fence));
     release(fence);
     tn_streams_unnote(streams, known);
-    ck_assert_ptr_null(streams->known);
+    ck_assert_ptr_null(streams->table.known);
     test_same_ledger(&before);
 }
 END_TEST
@@ -468,7 +468,7 @@ START_TEST(a_retirement_that_cannot_be_prepared_changes_nothing)
     }
     sim.plan_fault("cuEventCreate", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tn_streams_retire_prepare(streams, stream, id, &fence));
-    ck_assert_ptr_null(streams->known);
+    ck_assert_ptr_null(streams->table.known);
     test_same_ledger(&before);
 }
 END_TEST
@@ -507,7 +507,7 @@ START_TEST(a_stream_that_captures_while_it_is_retired_is_proven_by_a_wait)
     ck_assert(tn_fence_is_done(streams, retired));
     release(retired);
     tn_streams_unnote(streams, known);
-    ck_assert_ptr_null(streams->known);
+    ck_assert_ptr_null(streams->table.known);
 }
 END_TEST
 
@@ -530,14 +530,14 @@ START_TEST(the_check_names_what_is_broken)
     STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
     unit_expect_sentence("invariant P12 ");
     streams->known_count -= 1;
-    streams->known->ref_count -= 1;
+    streams->table.known->ref_count -= 1;
     STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
     unit_expect_sentence("references");
-    streams->known->ref_count += 1;
+    streams->table.known->ref_count += 1;
     stream = test_stream(); /* what is wrong is the first of two: the count is not */
     id = unit_order(device, stream).stream_id;
     known = note();
-    ck_assert_ptr_eq(streams->known, known);
+    ck_assert_ptr_eq(streams->table.known, known);
     known->ref_count -= 1;
     STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
     unit_expect_sentence("references");

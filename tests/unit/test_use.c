@@ -76,7 +76,7 @@ START_TEST(a_use_that_cannot_be_noted_is_not)
     STATUS(TARN_ERR_DRIVER, tarn_free_on(address, other));
     ck_assert_ptr_null(tn_block_uses(block));
     ck_assert_int_eq(block->state, TN_BLOCK_LIVE);
-    ck_assert_ptr_null(device->streams.known);
+    ck_assert_ptr_null(device->streams.table.known);
     test_same_ledger(&before);
 }
 END_TEST
@@ -302,7 +302,7 @@ START_TEST(every_use_has_ended_on_a_lost_device)
     tn_gpu_teardown(&device->gpu, TN_CUDA_ERROR_LAUNCH_FAILED, "cuMemFree");
     poll(false);
     ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
-    ck_assert_ptr_null(device->streams.known);
+    ck_assert_ptr_null(device->streams.table.known);
     sim.resume_work();
 }
 END_TEST
@@ -420,7 +420,7 @@ START_TEST(saved_uses_are_noted_again_but_for_those_of_retired_streams)
         tn_streams_release(&device->streams, streams[i]);
     test_synchronize(other);
     poll(false);
-    ck_assert_ptr_null(device->streams.known);
+    ck_assert_ptr_null(device->streams.table.known);
     test_same_ledger(&before);
 }
 END_TEST

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Arenas that nobody uses fall asleep, and wake. */
+#include "pools/awake.h"
+
+#include "unit/two_streams.h"
+
+enum { MANY_LOCKS = 64 };
+
+static void lock_often(void)
+{
+    for (int i = 0; i < MANY_LOCKS; i++) {
+        tn_pool_lock(pool);
+        tn_pool_unlock(pool);
+    }
+}
+
+static struct tn_arena *arena_of(tn_cu_stream of)
+{
+    return unit_arena(pool, unit_order(device, of));
+}
+
+/* The pool's lock is taken as often as the calls that it counts. */
+static uint64_t allocations_under_the_lock(void)
+{
+    return pool->counters.alloc_count;
+}
+
+START_TEST(an_arena_that_nobody_uses_falls_asleep)
+{
+    struct tn_arena *idle = arena_of(other);
+
+    ck_assert(idle->awake && idle->allocates == TN_STEADY && idle->frees == TN_STEADY);
+    for (int i = 0; i < MANY_LOCKS; i++) {
+        tn_pool_lock(pool);
+        tn_pool_unlock(pool);
+        OK(tarn_free(unit_alloc(pool, 4096, stream))); /* this one is used */
+    }
+    ck_assert(!idle->awake && idle->allocates == TN_NOT_STEADY && idle->frees == TN_NOT_STEADY);
+    ck_assert_uint_eq(idle->store.spare_count, 0);
+    ck_assert(arena_of(stream)->awake);
+    ck_assert_int_eq(arena_of(stream)->allocates, TN_STEADY);
+    OK(tarn_pool_validate(pool)); /* P30 */
+}
+END_TEST
+
+START_TEST(an_allocation_wakes_its_arena)
+{
+    struct tn_arena *arena = arena_of(other);
+    void *block;
+
+    lock_often();
+    ck_assert(!arena->awake);
+    block = unit_alloc(pool, 4096, other);
+    ck_assert(arena->awake && arena->allocates == TN_STEADY);
+    ck_assert_ptr_eq(unit_block(block)->heap->arena, arena);
+    OK(tarn_free(block));
+    ck_assert_ptr_eq(unit_alloc(pool, 4096, other), block);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_free_wakes_its_arena)
+{
+    void *blocks[] = {unit_alloc(pool, 4096, other), unit_alloc(pool, 4096, other)};
+    struct tn_arena *arena = arena_of(other);
+
+    lock_often();
+    ck_assert(!arena->awake);
+    OK(tarn_free(blocks[0]));
+    ck_assert(arena->awake && arena->frees == TN_STEADY);
+    OK(tarn_free(blocks[1]));
+    ck_assert_uint_eq(arena->heaps[TN_HEAP_SMALL].counters.freed.count, 1);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(memory_of_an_arena_asleep_moves_and_its_record_goes)
+{
+    void *large = unit_alloc(pool, 64 * MIB, other);
+
+    OK(tarn_free(large));
+    OK(tarn_free(unit_alloc(pool, 4096, other)));
+    lock_often();
+    test_synchronize(other);
+    unit_trim(device); /* a wait proves what the other has freed */
+    ck_assert_uint_lt(mapped(), 64 * MIB);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_stream_asleep_is_retired)
+{
+    lock_often();
+    ck_assert(!arena_of(other)->awake);
+    OK(tarn_stream_retire(device, other));
+    ck_assert_ptr_null(arena_of(other));
+    test_synchronize(other);
+    unit_trim(device);
+    ck_assert_uint_eq(pool->arenas.retired_count, 0);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_capture_ends_arenas_asleep)
+{
+    tarn_capture *capture = unit_begin(pool, stream);
+    tarn_graph *graph;
+
+    (void)unit_alloc(pool, 4096, stream);
+    lock_often();
+    graph = unit_end(capture);
+    ck_assert_ptr_null(pool->arenas.first[TN_ARENAS_OF_CAPTURES]);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(what_is_wrong_with_an_arena_asleep_is_found)
+{
+    struct tn_arena *arena = arena_of(other);
+
+    lock_often();
+    ck_assert(!arena->awake);
+    arena->frees = TN_STEADY;
+    unit_expect_corrupt(pool, "P30");
+    arena->frees = TN_NOT_STEADY;
+    arena->heaps[TN_HEAP_LARGE].counters.freed.count = 1;
+    unit_expect_corrupt(pool, "P30");
+    arena->heaps[TN_HEAP_LARGE].counters.freed.count = 0;
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(many_streams_wake_few_arenas)
+{
+    enum { STREAMS = 200 };
+    uint64_t before;
+    size_t awake = 0;
+
+    for (int i = 0; i < STREAMS; i++)
+        (void)unit_alloc(pool, 4096, test_stream());
+    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_AWAKE]; arena != NULL;
+         arena = arena->in[TN_ARENAS_AWAKE].next)
+        awake += 1;
+    ck_assert_uint_eq(pool->arenas.count, STREAMS + 2);
+    ck_assert_uint_le(awake, 48);
+    before = allocations_under_the_lock();
+    for (int i = 0; i < STREAMS; i++)
+        OK(tarn_free(unit_alloc(pool, 4096, stream)));
+    ck_assert_uint_le(allocations_under_the_lock(), before + 1);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("awake");
+    TCase *tcase = tcase_create("arenas");
+
+    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_test(tcase, an_arena_that_nobody_uses_falls_asleep);
+    tcase_add_test(tcase, an_allocation_wakes_its_arena);
+    tcase_add_test(tcase, a_free_wakes_its_arena);
+    tcase_add_test(tcase, memory_of_an_arena_asleep_moves_and_its_record_goes);
+    tcase_add_test(tcase, a_stream_asleep_is_retired);
+    tcase_add_test(tcase, a_capture_ends_arenas_asleep);
+    tcase_add_test(tcase, what_is_wrong_with_an_arena_asleep_is_found);
+    tcase_add_test(tcase, many_streams_wake_few_arenas);
+    suite_add_tcase(suite, tcase);
+    return test_main(suite);
+}
