@@ -135,7 +135,7 @@ tarn_status tarn_graph_check(tarn_graph *graph)
 
 void tarn_audit_destroy(tarn_audit *audit)
 {
-    if (audit != NULL && !tn_is_forked())
+    if (tn_call_goes_on() && audit != NULL)
         tn_audit_drop(audit);
 }
 

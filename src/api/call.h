@@ -7,6 +7,7 @@
 #define TARN_API_CALL_H
 
 #include "api/handles.h"
+#include "base/user_code.h"
 
 /* Begins a call with a handle. False: FORKED; WRONG_STATE; INVALID_HANDLE. */
 bool tn_call_graph(struct tn_call *call, tarn_graph *graph);
@@ -23,10 +24,18 @@ bool tn_call_capture(struct tn_call *call, tarn_capture *capture);
 /* Begins the call that ends a checkpoint: keeps its device and its pool. */
 bool tn_call_ending_checkpoint(struct tn_call *call, tarn_checkpoint *checkpoint);
 
+/* For a whole call that only gives host memory back: whether the process is no child of a fork. Ends
+ * the process behind a jump out of a function of the program. */
+static inline bool tn_call_goes_on(void)
+{
+    tn_user_code_check();
+    return !tn_is_forked();
+}
+
 /* A whole call that would end an object and is given NULL. OK; FORKED. */
 static inline tarn_status tn_call_nothing(void)
 {
-    return tn_is_forked() ? tn_fork_refuse() : TARN_OK;
+    return tn_call_goes_on() ? TARN_OK : tn_fork_refuse();
 }
 
 #endif

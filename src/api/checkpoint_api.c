@@ -57,7 +57,7 @@ tarn_status tarn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stre
 
 void tarn_delta_destroy(tarn_delta *delta)
 {
-    if (!tn_is_forked())
+    if (tn_call_goes_on())
         tn_host_free(delta);
 }
 
@@ -98,7 +98,7 @@ tarn_status tarn_pool_check_live(tarn_pool *pool, const tarn_expected *expected,
 
 void tarn_live_diff_destroy(tarn_live_diff *diff)
 {
-    if (tn_is_forked())
+    if (!tn_call_goes_on())
         return;
     if (diff != NULL)
         tn_host_free((void *)(uintptr_t)diff->differences);

@@ -47,7 +47,7 @@ tarn_status tarn_driver_graph_compare(tarn_device *device, tarn_driver_graph a, 
 
 void tarn_graph_diff_destroy(tarn_graph_diff *diff)
 {
-    if (diff != NULL && !tn_is_forked())
+    if (tn_call_goes_on() && diff != NULL)
         tn_graph_diff_destroy(diff);
 }
 

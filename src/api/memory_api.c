@@ -30,6 +30,7 @@ static TN_RARE tarn_status allocate_nothing(uint64_t bytes, uint64_t alignment, 
 {
     if (bytes != 0 || address == NULL || tn_is_forked())
         return refuse_request(alignment, address);
+    tn_user_code_check();
     *address = NULL;
     return TARN_OK;
 }

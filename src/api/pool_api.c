@@ -208,7 +208,7 @@ tarn_status tarn_pool_layout(tarn_pool *pool, tarn_layout **layout)
 
 void tarn_layout_destroy(tarn_layout *layout)
 {
-    if (!tn_is_forked())
+    if (tn_call_goes_on())
         tn_host_free(layout);
 }
 
@@ -226,7 +226,7 @@ tarn_status tarn_pool_blocks(tarn_pool *pool, tarn_block_list **list)
 
 void tarn_block_list_destroy(tarn_block_list *list)
 {
-    if (!tn_is_forked())
+    if (tn_call_goes_on())
         tn_host_free(list);
 }
 
@@ -244,7 +244,7 @@ tarn_status tarn_device_pools(tarn_device *device, tarn_pool_list **list)
 
 void tarn_pool_list_destroy(tarn_pool_list *list)
 {
-    if (!tn_is_forked())
+    if (tn_call_goes_on())
         tn_host_free(list);
 }
 

@@ -229,6 +229,7 @@ static void finish_first(struct tn_streams *streams, struct tn_known_stream *str
     tn_stream_table_note_waiting(&streams->table, stream);
     end_event(streams, fence); /* a block may keep the fence for long */
     set_state(fence, TN_FENCE_DONE);
+    streams->done_count += 1;
 }
 
 /* Records an open fence of a stream whose handle may be used. */

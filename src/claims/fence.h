@@ -59,7 +59,9 @@ struct tn_streams {
     struct tn_lock lock; /* rank STREAMS */
     struct tn_gpu *gpu;  /* immutable */
     struct tn_stream_table table;
-    atomic_uint_fast64_t known_count; /* written under the lock */
+    atomic_uint_fast64_t known_count;        /* written under the lock */
+    atomic_uint_fast64_t done_count;         /* fences that became DONE; likewise */
+    atomic_uint_fast64_t captured_use_count; /* records of uses in captures: claims/use.h */
 };
 
 void tn_streams_init(struct tn_streams *streams, struct tn_gpu *gpu);

@@ -28,6 +28,7 @@ tarn_status tn_use_make(struct tn_streams *streams, tn_cu_stream stream, struct 
     if (order.capture_id != 0) {
         made->handle = stream;
         made->thread = tn_thread_id();
+        atomic_fetch_add_explicit(&streams->captured_use_count, 1, memory_order_relaxed);
     } else {
         status = tn_streams_note(streams, stream, order.stream_id, &made->stream);
     }
@@ -41,6 +42,8 @@ tarn_status tn_use_make(struct tn_streams *streams, tn_cu_stream stream, struct 
 
 void tn_use_end(struct tn_streams *streams, struct tn_use *use)
 {
+    if (use->order.capture_id != 0)
+        atomic_fetch_sub_explicit(&streams->captured_use_count, 1, memory_order_relaxed);
     if (use->stream != NULL)
         tn_streams_unnote(streams, use->stream);
     if (use->fence != NULL)
@@ -201,8 +204,11 @@ void tn_uses_enter_fences(struct tn_streams *streams, struct tn_block *block)
     }
 }
 
-void tn_uses_forget(struct tn_segment *segments, tn_cu_stream handle)
+void tn_uses_forget(const struct tn_streams *streams, struct tn_segment *segments,
+                    tn_cu_stream handle)
 {
+    if (atomic_load_explicit(&streams->captured_use_count, memory_order_relaxed) == 0)
+        return;
     for (struct tn_block *block = tn_live_first(segments); block != NULL;
          block = tn_live_next(block)) {
         for (struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {

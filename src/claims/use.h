@@ -55,8 +55,9 @@ void tn_uses_enter_fences(struct tn_streams *streams, struct tn_block *block);
 void tn_uses_end(struct tn_streams *streams, struct tn_block *block);
 
 /* The stream with this handle is retired: the uses of live blocks in captures, in these segments,
- * forget the handle. */
-void tn_uses_forget(struct tn_segment *segments, tn_cu_stream handle);
+ * forget the handle. Looks at no block where no use in a capture is known. */
+void tn_uses_forget(const struct tn_streams *streams, struct tn_segment *segments,
+                    tn_cu_stream handle);
 
 /* For a checkpoint: the streams outside captures which the LIVE block was recorded for. Save
  * acquires a reference to each; saved has room for as many as count returns. */

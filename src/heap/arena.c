@@ -67,6 +67,9 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
         heap->run_alloc_count = 0;
         heap->run_free_count = 0;
         heap->has_reserved = false;
+        heap->chunks = NULL;
+        heap->segments = NULL;
+        heap->pending_count = 0;
         /* The bins are as large as all other fields together, and hardly ever left with blocks. */
         if (heap->bins.word_map != 0)
             heap->bins = (struct tn_bins){.word_map = 0};
@@ -76,6 +79,83 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
         heap->turn = (struct tn_heap_turn){.segments = owner->segments};
 #endif
     }
+}
+
+/* Idle memory's arena has no order. */
+static bool is_idle(const struct tn_heap *heap)
+{
+    return heap->arena->order.stream_id == 0 && heap->arena->order.capture_id == 0;
+}
+
+static void leave_heap(struct tn_chunk *chunk, struct tn_heap *heap)
+{
+    struct tn_segment *segment = atomic_load(&chunk->segment);
+
+    TN_ASSERT(chunk->heap_previous != NULL || heap->chunks == chunk); /* P8 */
+    if (chunk->heap_previous != NULL)
+        chunk->heap_previous->heap_next = chunk->heap_next;
+    else
+        heap->chunks = chunk->heap_next;
+    if (chunk->heap_next != NULL)
+        chunk->heap_next->heap_previous = chunk->heap_previous;
+    segment->owned_bytes -= chunk->bytes;
+    segment->idle_bytes -= is_idle(heap) ? chunk->bytes : 0;
+}
+
+static void enter_heap(struct tn_chunk *chunk, struct tn_heap *heap)
+{
+    struct tn_segment *segment = atomic_load(&chunk->segment);
+
+    chunk->heap_previous = NULL;
+    chunk->heap_next = heap->chunks;
+    if (chunk->heap_next != NULL)
+        chunk->heap_next->heap_previous = chunk;
+    heap->chunks = chunk;
+    segment->owned_bytes += chunk->bytes;
+    segment->idle_bytes += is_idle(heap) ? chunk->bytes : 0;
+}
+
+void tn_chunk_pass(struct tn_chunk *chunk, struct tn_heap *heap)
+{
+    struct tn_heap *from = atomic_load_explicit(&chunk->heap, memory_order_relaxed);
+
+    if (tn_chunk_is_of_work(chunk))
+        chunk->outside_stamp = chunk->freed_stamp; /* P26 */
+    if (from != NULL)
+        leave_heap(chunk, from);
+    if (heap != NULL)
+        enter_heap(chunk, heap);
+    atomic_store_explicit(&chunk->heap, heap, memory_order_relaxed);
+    /* A thread that reads the arena without a lock finds an initialised record. */
+    atomic_store_explicit(&chunk->arena, heap != NULL ? heap->arena : NULL, memory_order_release);
+}
+
+void tn_segment_set_grower(struct tn_segment *segment, struct tn_heap *heap)
+{
+    struct tn_heap *from = segment->grower;
+
+    if (from != NULL && segment->grower_previous != NULL)
+        segment->grower_previous->grower_next = segment->grower_next;
+    else if (from != NULL)
+        from->segments = segment->grower_next;
+    if (from != NULL && segment->grower_next != NULL)
+        segment->grower_next->grower_previous = segment->grower_previous;
+    segment->grower = heap;
+    segment->grower_previous = NULL;
+    segment->grower_next = heap != NULL ? heap->segments : NULL;
+    if (segment->grower_next != NULL)
+        segment->grower_next->grower_previous = segment;
+    if (heap != NULL)
+        heap->segments = segment;
+}
+
+void tn_segment_unite_idle(struct tn_segment *segment, const struct tn_arena *idle)
+{
+    TN_ASSERT(segment->idle_bytes <= segment->owned_bytes);
+    if (segment->idle_bytes == 0 || segment->idle_bytes < segment->owned_bytes)
+        return;
+    segment->first_arena = idle;
+    segment->mixed = false; /* P2 */
 }
 
 uint64_t tn_arena_unasked_left(const struct tn_arena *arena)

@@ -178,9 +178,14 @@ static inline bool tn_block_is_of(const struct tn_block *block, struct tn_order 
 
 static inline void tn_block_set_order(struct tn_block *block, struct tn_order order)
 {
-    block->own_order = tn_order_equal(order, block->heap->arena->order);
-    if (!block->own_order)
-        tn_block_cold(block)->order = order;
+    struct tn_arena *arena = block->heap->arena;
+
+    block->own_order = tn_order_equal(order, arena->order);
+    if (block->own_order)
+        return;
+    tn_block_cold(block)->order = order;
+    if (order.capture_id == 0 && !tn_order_equal(order, TN_ORDER_NONE))
+        arena->parent_store->has_strays = true;
 }
 
 /* Whether its memory goes to captures: the arena is a capture's, or idle memory. */
@@ -213,6 +218,10 @@ static inline void tn_block_pass(struct tn_block *block, struct tn_heap *heap)
     TN_ASSERT(block->state != TN_BLOCK_UNMAPPED && block->state != TN_BLOCK_LOOSE);
     if (ordered)
         order = tn_block_order(block);
+    if (block->state == TN_BLOCK_PENDING) {
+        block->heap->pending_count -= 1;
+        heap->pending_count += 1;
+    }
     block->heap = heap;
     if (ordered)
         tn_block_set_order(block, order);
@@ -232,14 +241,10 @@ static inline bool tn_chunk_is_of_work(const struct tn_chunk *chunk)
 }
 
 /* The chunk belongs to the heap from now on; NULL: to nobody. */
-static inline void tn_chunk_pass(struct tn_chunk *chunk, struct tn_heap *heap)
-{
-    if (tn_chunk_is_of_work(chunk))
-        chunk->outside_stamp = chunk->freed_stamp; /* P26 */
-    atomic_store_explicit(&chunk->heap, heap, memory_order_relaxed);
-    /* A thread that reads the arena without a lock finds an initialised record. */
-    atomic_store_explicit(&chunk->arena, heap != NULL ? heap->arena : NULL, memory_order_release);
-}
+void tn_chunk_pass(struct tn_chunk *chunk, struct tn_heap *heap);
+
+/* The heap grows the segment from now on; NULL: none. */
+void tn_segment_set_grower(struct tn_segment *segment, struct tn_heap *heap);
 
 /* The chunk under the block's byte at this offset of the segment. */
 static inline struct tn_chunk *tn_block_chunk_at(const struct tn_block *block, uint64_t offset)
@@ -259,6 +264,9 @@ static inline void tn_segment_admit(struct tn_segment *segment, const struct tn_
     if (segment->first_arena != heap->arena)
         segment->mixed = true; /* P2 */
 }
+
+/* If all chunks of the segment are now idle memory's, whose arena is this, it is no longer mixed. */
+void tn_segment_unite_idle(struct tn_segment *segment, const struct tn_arena *idle);
 
 /* bytes: the arena's chunks of the segment. If these are all its chunks, the segment is no longer
  * mixed. */

@@ -265,7 +265,7 @@ static struct tn_block *merge(struct tn_block *a, struct tn_block *b)
 }
 
 /* A merge sort from below: a run of 2^i blocks, or none, for each i. */
-static struct tn_block *sorted(struct tn_block *block)
+struct tn_block *tn_blocks_sort(struct tn_block *block)
 {
     enum { RUNS = 40 }; /* no more blocks than addresses of 512 bytes */
     struct tn_block *runs[RUNS] = {NULL};
@@ -294,6 +294,24 @@ static struct tn_block *sorted(struct tn_block *block)
     return head;
 }
 
+void tn_bins_take_all(struct tn_bins *bins, struct tn_block **list)
+{
+    for (unsigned word = 0; word < TN_BIN_WORDS; word++) {
+        for (uint64_t bits = bins->words[word]; bits != 0; bits &= bits - 1) {
+            struct tn_block **head = head_of(bins, word, bits);
+            struct tn_block *last = *head;
+
+            while (last->list_next != NULL)
+                last = last->list_next;
+            last->list_next = *list;
+            *list = *head;
+            *head = NULL;
+        }
+        bins->words[word] = 0;
+    }
+    bins->word_map = 0;
+}
+
 /* Whether the list is in order. Counts *steps down; false: *steps was too low. */
 static bool check_sorted(const struct tn_block *block, uint64_t *steps, bool *is_sorted)
 {
@@ -318,7 +336,7 @@ bool tn_bins_sort(struct tn_bins *bins, uint64_t *steps)
             if (!check_sorted(*head, steps, &is_sorted))
                 return false;
             if (!is_sorted)
-                *head = sorted(*head);
+                *head = tn_blocks_sort(*head);
         }
     }
     return true;

@@ -80,6 +80,12 @@ static inline bool tn_bins_may_have(const struct tn_bins *bins, uint64_t bytes)
 struct tn_block *tn_bins_next(const struct tn_bins *bins, const struct tn_block *block,
                               uint64_t bytes);
 
+/* Takes all blocks out of the bins, and links them by list_next in front of those in *list. */
+void tn_bins_take_all(struct tn_bins *bins, struct tn_block **list);
+
+/* Sorts blocks linked by list_next by segment and address. */
+struct tn_block *tn_blocks_sort(struct tn_block *list);
+
 /* Reverses the order of the blocks in each bin. */
 void tn_bins_reverse(struct tn_bins *bins);
 

@@ -133,6 +133,8 @@ struct tn_block_store {
     struct tn_block_slab *slabs;
     bool all_cold; /* every slab has cold records */
     bool tagged;   /* a slab has tags */
+    /* A block of a stream's order was once in memory of another arena. */
+    bool has_strays;
 };
 
 /* Sets aside count records. False: no memory, or the system gives none below

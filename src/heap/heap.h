@@ -45,7 +45,10 @@ struct tn_heap {
     uint64_t run_bytes;       /* mapped in the last run of growths; see pools/ahead.c */
     uint64_t run_alloc_count; /* the pool's counters at the last growth */
     uint64_t run_free_count;
-    bool has_reserved; /* may have reserved memory; see pools/reserve.h */
+    bool has_reserved;           /* may have reserved memory; see pools/reserve.h */
+    struct tn_chunk *chunks;     /* its chunks, newest first: P8 */
+    struct tn_segment *segments; /* those it grows: P9 */
+    uint64_t pending_count;      /* its PENDING blocks: P8 */
 #if TARN_DEBUG_CHECKS
     struct tn_heap_turn turn;
 #endif

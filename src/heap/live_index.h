@@ -144,6 +144,13 @@ static inline uint64_t tn_live_seek(const struct tn_chunk *chunk, uint64_t offse
     return 0;
 }
 
+/* The block of an entry of the chunk's table, by its place from 0 to live_size; NULL: none. */
+static inline struct tn_block *tn_live_block_in(const struct tn_chunk *chunk, uint32_t place)
+{
+    TN_ASSERT(place < chunk->live_size);
+    return tn_live_block(atomic_load_explicit(&chunk->live[place], memory_order_relaxed));
+}
+
 /* The LIVE or DISCARDED block that begins at this offset of the chunk's segment; NULL: none. */
 static inline struct tn_block *tn_live_at(const struct tn_chunk *chunk, uint64_t offset)
 {

@@ -14,7 +14,9 @@ struct sums {
     uint64_t ended_bytes;
     uint64_t unheld_count;
     uint64_t free_count; /* FREE blocks */
-    uint64_t steps;      /* at blocks, pages, chunks and births */
+    uint64_t pending_count;
+    uint64_t segment_count;
+    uint64_t steps; /* at blocks, pages, chunks and births */
     uint64_t metrics[TN_METRICS][TN_HEAP_KINDS];
 };
 
@@ -55,6 +57,7 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
     case TN_BLOCK_PENDING:
         sums->ended_bytes += block->ended ? tn_block_bytes(block) : 0;
         sums->unheld_count += block->unheld;
+        sums->pending_count += 1;
         break;
     case TN_BLOCK_FREE:
         sums->free_count += 1;
@@ -90,6 +93,8 @@ static tarn_status check_segment(const tarn_pool *pool, const struct tn_segment 
     uint64_t unmapped_count = 0;
     uint64_t chunk_count = 0;
     uint64_t mapped_bytes = 0;
+    uint64_t owned_bytes = 0;
+    uint64_t idle_bytes = 0;
 
     TN_EXPECT_EQUAL("P1", "the first block's offset", segment->first_block->offset, 0);
     TN_EXPECT_EQUAL("P1", "the last block's end", tn_block_end(segment->last_block),
@@ -116,9 +121,14 @@ static tarn_status check_segment(const tarn_pool *pool, const struct tn_segment 
         if (page * TN_PAGE_BYTES < chunk->offset || page * TN_PAGE_BYTES >= tn_chunk_end(chunk))
             return tn_corrupt("V4", "the chunk over a page", chunk->offset, page * TN_PAGE_BYTES);
         mapped_bytes += chunk->memory != NULL ? TN_PAGE_BYTES : 0;
+        owned_bytes += chunk->heap != NULL ? TN_PAGE_BYTES : 0;
+        idle_bytes += chunk->heap != NULL && chunk->heap->arena == &pool->idle ? TN_PAGE_BYTES : 0;
     }
     TN_EXPECT_EQUAL("V5", "a segment's count of chunks", segment->chunk_count, chunk_count);
     TN_EXPECT_EQUAL("V5", "a segment's mapped bytes", segment->mapped_bytes, mapped_bytes);
+    TN_EXPECT_EQUAL("P2", "the bytes of a segment's chunks", segment->owned_bytes, owned_bytes);
+    TN_EXPECT_EQUAL("P2", "the bytes of a segment's idle chunks", segment->idle_bytes, idle_bytes);
+    sums->segment_count += 1;
     return tn_segment_check(segment);
 }
 
@@ -199,8 +209,29 @@ static tarn_status check_asleep(const struct tn_arena *arena)
     return TARN_OK;
 }
 
+/* The lists of a heap's chunks and segments, and its count of PENDING blocks. */
+static tarn_status check_lists(const struct tn_heap *heap, struct sums *left)
+{
+    uint64_t bytes = 0;
+
+    for (const struct tn_chunk *chunk = heap->chunks; chunk != NULL; chunk = chunk->heap_next) {
+        TN_EXPECT_EQUAL("P8", "the heap of a chunk in its list", (uintptr_t)chunk->heap,
+                        (uintptr_t)heap);
+        bytes += chunk->bytes;
+    }
+    TN_EXPECT_EQUAL("P8", "the bytes of the chunks in a heap's list", bytes, heap->mapped_bytes);
+    for (const struct tn_segment *segment = heap->segments; segment != NULL;
+         segment = segment->grower_next) {
+        TN_EXPECT_EQUAL("P9", "the grower of a segment in its list", (uintptr_t)segment->grower,
+                        (uintptr_t)heap);
+        left->segment_count -= 1;
+    }
+    left->pending_count -= heap->pending_count;
+    return TARN_OK;
+}
+
 static tarn_status check_heaps(const tarn_pool *pool, const struct tn_arena *arena,
-                               uint64_t *free_count)
+                               struct sums *left)
 {
     tarn_status status = check_inbox(arena);
 
@@ -220,7 +251,10 @@ static tarn_status check_heaps(const tarn_pool *pool, const struct tn_arena *are
         TN_EXPECT_EQUAL("P8", "a heap's mapped bytes", heap->mapped_bytes, mapped);
         TN_EXPECT_EQUAL("P4", "whether the maps are those of a heap's bins",
                         tn_bins_is_exact(&heap->bins), 1);
-        *free_count += tn_bins_count(&heap->bins);
+        left->free_count -= tn_bins_count(&heap->bins);
+        status = check_lists(heap, left);
+        if (status != TARN_OK)
+            return status;
     }
     return TARN_OK;
 }
@@ -370,17 +404,23 @@ static tarn_status check_segments(const tarn_pool *pool, struct sums *sums)
 
 static tarn_status check_arenas(const tarn_pool *pool, struct sums *sums)
 {
-    uint64_t free_count = 0;
-    tarn_status status = check_heaps(pool, &pool->idle, &free_count);
+    struct sums left = *sums;
+    tarn_status status = check_heaps(pool, &pool->idle, &left);
 
     for (const struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL];
          arena != NULL && status == TARN_OK; arena = tn_arena_next(arena)) {
-        status = check_heaps(pool, arena, &free_count);
+        status = check_heaps(pool, arena, &left);
         sums->steps += pool->chunks.ids;
     }
-    if (status == TARN_OK)
-        TN_EXPECT_EQUAL("P4", "the number of blocks in bins", free_count, sums->free_count);
-    return status;
+    if (status != TARN_OK)
+        return status;
+    TN_EXPECT_EQUAL("P4", "the number of blocks in bins", sums->free_count - left.free_count,
+                    sums->free_count);
+    TN_EXPECT_EQUAL("P8", "the PENDING blocks that heaps count",
+                    sums->pending_count - left.pending_count, sums->pending_count);
+    TN_EXPECT_EQUAL("P9", "the segments in heaps' lists", sums->segment_count - left.segment_count,
+                    sums->segment_count);
+    return TARN_OK;
 }
 
 tarn_status tn_pool_check_own(tarn_pool *pool, uint64_t *steps)

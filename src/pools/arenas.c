@@ -2,9 +2,8 @@
 /* Arenas come with the first allocation of an order, and end with a capture, a stream or the pool;
  * then their chunks change hands.
  *
- * Trade-offs: ending a capture or a retired stream walks the pool's segments and their blocks;
- * retiring a stream walks the live blocks. Finding an arena walks a list, most recently used
- * first. */
+ * Trade-offs: retiring a stream walks the live blocks, and ending an arena with pending blocks those
+ * of the pool. */
 #include "pools/arenas.h"
 
 #include <stddef.h>
@@ -170,54 +169,55 @@ static void prove(struct tn_chunk *chunk, const struct tn_arena *arena)
     chunk->freed_stamp = 0;
 }
 
-/* The first chunk at or above an edge of chunks; NULL: none. at: a block that begins there or
- * below, moved on to a block of the chunk. Skips addresses without memory, which most of a
- * segment's addresses are. */
-static struct tn_chunk *chunk_from(struct tn_block **at, uint64_t offset)
+/* Hands the heap's chunks over, with the blocks that begin in them and are live. */
+static void pass_chunks(struct ending *ending, struct tn_heap *from, struct tn_heap *to)
 {
-    TN_ASSERT(*at == NULL || offset <= (*at)->segment->bytes);
-    while (*at != NULL && ((*at)->state == TN_BLOCK_UNMAPPED || tn_block_end(*at) <= offset))
-        *at = (*at)->next;
-    return *at != NULL ? tn_segment_chunk_at((*at)->segment, tn_max(offset, (*at)->offset)) : NULL;
+    struct tn_chunk *next;
+
+    for (struct tn_chunk *chunk = from->chunks; chunk != NULL; chunk = next) {
+        next = chunk->heap_next;
+        ending->strays = ending->strays || chunk->kind != (int)to->kind;
+        prove(chunk, from->arena);
+        from->mapped_bytes -= chunk->bytes;
+        to->mapped_bytes += chunk->bytes;
+        tn_segment_admit(atomic_load(&chunk->segment), to);
+        tn_chunk_pass(chunk, to);
+        for (uint32_t i = 0; chunk->live_count > 0 && i < chunk->live_size; i++) {
+            struct tn_block *block = tn_live_block_in(chunk, i);
+
+            if (block != NULL)
+                tn_block_pass(block, to);
+        }
+    }
+    TN_ASSERT(from->mapped_bytes == 0);
 }
 
-/* Moves all memory of ending arenas in one segment to their heir. Splits no block: a run of chunks
- * which changes hands as a whole has no edge inside a FREE block of its heap. */
-static void end_in_segment(tarn_pool *pool, struct tn_segment *segment, struct ending *ending)
+static void pass_pending(const tarn_pool *pool, struct tn_heap *from, struct tn_heap *to)
 {
-    struct tn_block *at = segment->first_block;
+    for (struct tn_block *block = pool->pending.first; block != NULL && from->pending_count > 0;
+         block = tn_block_cold(block)->pending_next) {
+        if (block->heap == from)
+            tn_block_pass(block, to);
+    }
+    TN_ASSERT(from->pending_count == 0); /* P8 */
+}
+
+/* In order of addresses, so that bins do not depend on how an arena came by its memory. Splits no
+ * block: a run of chunks which changes hands as a whole has no edge inside a FREE block of its
+ * heap. */
+static void pass_free(tarn_pool *pool, struct tn_block *list, struct tn_arena *to)
+{
     struct tn_block *next;
-    struct tn_chunk *chunk;
-    uint64_t bytes = 0; /* the heir's bytes in the segment */
 
-    for (uint64_t offset = 0; (chunk = chunk_from(&at, offset)) != NULL;
-         offset = tn_chunk_end(chunk)) {
-        if (ends(ending, chunk->heap->arena)) {
-            struct tn_heap *to = &ending->to->heaps[chunk->heap->kind];
+    for (struct tn_block *block = tn_blocks_sort(list); block != NULL; block = next) {
+        struct tn_segment *segment = block->segment;
 
-            ending->strays = ending->strays || chunk->kind != (int)to->kind;
-            prove(chunk, chunk->heap->arena);
-            chunk->heap->mapped_bytes -= chunk->bytes;
-            to->mapped_bytes += chunk->bytes;
-            tn_segment_admit(segment, to);
-            tn_chunk_pass(chunk, to);
-        }
-        if (chunk->heap->arena == ending->to)
-            bytes += chunk->bytes;
+        next = block->list_next;
+        tn_block_pass(block, &to->heaps[block->heap->kind]);
+        (void)tn_heap_put(&pool->store, block);
+        if (to == &pool->idle)
+            tn_segment_unite_idle(segment, to);
     }
-    for (struct tn_block *block = segment->first_block; block != NULL; block = next) {
-        struct tn_heap *from = block->heap;
-
-        next = block->next;
-        if (from == NULL || !ends(ending, from->arena))
-            continue;
-        if (block->state == TN_BLOCK_FREE)
-            tn_bins_remove(&from->bins, block);
-        tn_block_pass(block, &ending->to->heaps[from->kind]);
-        if (block->state == TN_BLOCK_FREE)
-            next = tn_heap_put(&pool->store, block)->next;
-    }
-    tn_segment_unite(segment, ending->to, bytes);
 }
 
 static void free_arena(tarn_pool *pool, struct tn_arena *arena)
@@ -251,21 +251,41 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
     tn_records_give(&arena_records, arena);
 }
 
+/* All memory of an arena which ends goes to its heir. FREE blocks are added to a list. */
+static void end_arena(const tarn_pool *pool, struct ending *ending, struct tn_arena *arena,
+                      struct tn_block **list)
+{
+    TN_ASSERT(arena != ending->to);
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        struct tn_heap *from = &arena->heaps[kind];
+        struct tn_heap *to = &ending->to->heaps[kind];
+
+        pass_chunks(ending, from, to);
+        pass_pending(pool, from, to);
+        tn_bins_take_all(&from->bins, list);
+        while (from->segments != NULL)
+            tn_segment_set_grower(from->segments, to);
+    }
+}
+
 static void end_arenas(tarn_pool *pool, struct ending *ending)
 {
+    struct tn_block *list = NULL;
     struct tn_arena *next;
 
     TN_ASSERT(tn_pool_is_locked(pool) && !ends(ending, ending->to));
-    for (struct tn_segment *segment = pool->segments.first; segment != NULL;
-         segment = segment->next) {
-        end_in_segment(pool, segment, ending);
-        if (ends(ending, segment->grower->arena))
-            segment->grower = &ending->to->heaps[segment->grower->kind];
-    }
     if (ending->one != NULL) {
+        end_arena(pool, ending, ending->one, &list);
+        pass_free(pool, list, ending->to);
         free_arena(pool, ending->one);
         return;
     }
+    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_OF_CAPTURES]; arena != NULL;
+         arena = arena->in[TN_ARENAS_OF_CAPTURES].next) {
+        if (ends(ending, arena))
+            end_arena(pool, ending, arena, &list);
+    }
+    pass_free(pool, list, ending->to);
     for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_OF_CAPTURES]; arena != NULL;
          arena = next) {
         next = arena->in[TN_ARENAS_OF_CAPTURES].next;
@@ -304,21 +324,94 @@ bool tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id)
     return ending.strays;
 }
 
+/* The first or next LIVE block of an order outside captures. Such blocks are in their arena's
+ * chunks, unless the pool has ever had one elsewhere. */
+struct live_walk {
+    struct tn_order order;
+    struct tn_block *stray;    /* where all live blocks of the pool are walked */
+    struct tn_chunk *chunk;    /* else the chunk, and the entry in its table, to look at next */
+    struct tn_chunk *of_large; /* the chunks that come behind those of the small heap */
+    uint32_t place;
+    bool all;
+};
+
+static struct live_walk walk_live(tarn_pool *pool, struct tn_order order)
+{
+    struct tn_arena *arena = tn_arena_seek(pool, order);
+    struct live_walk walk = {.order = order, .all = pool->store.has_strays};
+
+    TN_ASSERT(tn_pool_is_locked(pool) && order.capture_id == 0);
+    if (walk.all) {
+        walk.stray = tn_live_first(pool->segments.first);
+    } else if (arena != NULL) {
+        walk.chunk = arena->heaps[TN_HEAP_SMALL].chunks;
+        walk.of_large = arena->heaps[TN_HEAP_LARGE].chunks;
+    }
+    return walk;
+}
+
+static struct tn_block *next_in_chunks(struct live_walk *walk)
+{
+    for (;;) {
+        if (walk->chunk == NULL) {
+            walk->chunk = walk->of_large;
+            walk->of_large = NULL;
+            if (walk->chunk == NULL)
+                return NULL;
+        }
+        while (walk->chunk->live_count > 0 && walk->place < walk->chunk->live_size) {
+            struct tn_block *block = tn_live_block_in(walk->chunk, walk->place++);
+
+            if (block != NULL)
+                return block;
+        }
+        walk->chunk = walk->chunk->heap_next;
+        walk->place = 0;
+    }
+}
+
+static struct tn_block *next_stray(struct live_walk *walk)
+{
+    struct tn_block *block = walk->stray;
+
+    walk->stray = block != NULL ? tn_live_next(block) : NULL;
+    return block;
+}
+
+static struct tn_block *next_live(struct live_walk *walk)
+{
+    struct tn_block *block;
+
+    do {
+        block = walk->all ? next_stray(walk) : next_in_chunks(walk);
+    } while (block != NULL &&
+             (block->state != TN_BLOCK_LIVE || !tn_block_is_of(block, walk->order)));
+    return block;
+}
+
 bool tn_arenas_prepare_retire(tarn_pool *pool, struct tn_order order)
 {
-    TN_ASSERT(tn_pool_is_locked(pool) && order.capture_id == 0);
-    for (struct tn_block *block = tn_live_first(pool->segments.first); block != NULL;
-         block = tn_live_next(block)) {
-        if (block->state == TN_BLOCK_LIVE && tn_block_is_of(block, order) &&
-            !tn_block_add_cold(block))
+    struct live_walk walk = walk_live(pool, order);
+    struct tn_block *block;
+
+    while ((block = next_live(&walk)) != NULL) {
+        if (!tn_block_add_cold(block))
             return false;
     }
     return true;
 }
 
+static bool may_have_pending(const tarn_pool *pool, const struct tn_arena *arena)
+{
+    return pool->store.has_strays ||
+           (arena != NULL && (arena->heaps[TN_HEAP_SMALL].pending_count > 0 ||
+                              arena->heaps[TN_HEAP_LARGE].pending_count > 0));
+}
+
 void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *fence)
 {
     struct tn_arena *arena = tn_arena_find(pool, order);
+    struct live_walk walk;
     struct tn_block *block;
 
     TN_ASSERT(order.capture_id == 0);
@@ -327,11 +420,11 @@ void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *f
      * memory is short. Then everything stays as for a stream which vanishes unannounced. */
     if (!tn_arenas_prepare_retire(pool, order))
         return;
-    for (block = tn_live_first(pool->segments.first); block != NULL; block = tn_live_next(block)) {
-        if (block->state == TN_BLOCK_LIVE && tn_block_is_of(block, order))
-            tn_block_retire(&pool->device->streams, block, fence);
-    }
-    for (block = pool->pending.first; block != NULL; block = tn_block_cold(block)->pending_next) {
+    walk = walk_live(pool, order);
+    while ((block = next_live(&walk)) != NULL)
+        tn_block_retire(&pool->device->streams, block, fence);
+    for (block = may_have_pending(pool, arena) ? pool->pending.first : NULL; block != NULL;
+         block = tn_block_cold(block)->pending_next) {
         if (tn_block_is_of(block, order))
             tn_block_retire(&pool->device->streams, block, fence);
     }
@@ -400,15 +493,15 @@ void tn_arenas_drop_empty(tarn_pool *pool)
     struct tn_arena *next;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_segment *segment = pool->segments.first; segment != NULL;
-         segment = segment->next) {
-        if (segment->grower->arena != &pool->idle && is_dropped(segment->grower->arena))
-            segment->grower = &pool->idle.heaps[segment->grower->kind];
-    }
     for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL; arena = next) {
         next = tn_arena_next(arena);
-        if (is_dropped(arena))
-            free_arena(pool, arena);
+        if (!is_dropped(arena))
+            continue;
+        for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+            while (arena->heaps[kind].segments != NULL)
+                tn_segment_set_grower(arena->heaps[kind].segments, &pool->idle.heaps[kind]);
+        }
+        free_arena(pool, arena);
     }
 }
 

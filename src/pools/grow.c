@@ -245,7 +245,7 @@ tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap, uint64_
     status = map_supply(pool, heap, &site, &supply, &made.mapped);
     if (status == TARN_OK) {
         tn_growth_enter(pool, heap, run, made.mapped.end - made.mapped.begin);
-        segment->grower = heap;
+        tn_segment_set_grower(segment, heap);
         pool->counters.events[TN_GROWTHS].count += 1;
         *growth = made;
     } else {

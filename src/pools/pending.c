@@ -15,7 +15,8 @@
  * A block freed later does not wait for uses in that capture: its free ends them. So the end of a
  * graph, which the driver times, frees no block for captures.
  *
- * Trade-offs: a poll looks at every pending block of the pool. In a pool with checkpoints up to a
+ * Trade-offs: a poll looks at every pending block of the pool where there are news of streams, else
+ * at those alone which wait for more than streams. In a pool with checkpoints up to a
  * quarter of the memory may wait which a poll would have freed. */
 #include "pools/pending.h"
 
@@ -61,6 +62,7 @@ void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stam
             note_frontier(pool, use);
     }
     block->state = TN_BLOCK_PENDING;
+    block->heap->pending_count += 1;
     block->graphs_alone = graphs_alone;
     block->ended = false;
     cold->hold_serial = pool->holds.serial;
@@ -99,6 +101,8 @@ static void unlink_pending(tarn_pool *pool, struct tn_block *block)
         tn_block_cold(cold->pending_next)->pending_previous = cold->pending_previous;
     else
         pool->pending.last = cold->pending_previous;
+    if (pool->pending.plain_last == block)
+        pool->pending.plain_last = cold->pending_previous;
     if (block->ended)
         pool->pending.ended_bytes -= tn_block_bytes(block);
     else
@@ -106,6 +110,7 @@ static void unlink_pending(tarn_pool *pool, struct tn_block *block)
     TN_ASSERT(pool->pending.unheld_count >= block->unheld);
     pool->pending.unheld_count -= block->unheld;
     block->unheld = false;
+    block->heap->pending_count -= 1;
 }
 
 void tn_pending_remove(tarn_pool *pool, struct tn_block *block)
@@ -309,27 +314,77 @@ static bool serves_captures(const tarn_pool *pool, const struct tn_block *block)
            (tn_arena_serves_captures(block->heap->arena) || tn_pending_moves(pool, block));
 }
 
+/* Whether the block waits for streams alone. This does not change while it is PENDING. */
+static bool is_plain_wait(const struct tn_block *block)
+{
+    TN_ASSERT(block->state == TN_BLOCK_PENDING);
+    if (block->captured_free || tn_block_watches(block) != NULL)
+        return false;
+    for (const struct tn_use *use = tn_block_uses(block); use != NULL; use = use->next) {
+        if (use->order.capture_id != 0)
+            return false;
+    }
+    return true;
+}
+
+/* The oldest block behind those which wait for streams alone. */
+static struct tn_block *first_behind_plain(const tarn_pool *pool)
+{
+    const struct tn_block *last = pool->pending.plain_last;
+
+    return last != NULL ? tn_block_cold(last)->pending_next : pool->pending.first;
+}
+
+static struct tn_stream_news news_of(const tarn_pool *pool)
+{
+    return (struct tn_stream_news){
+        .done_count = atomic_load(&pool->device->streams.done_count),
+        .proven = atomic_load(&pool->device->gpu.proven),
+        .proof_count = pool->arenas.proof_count,
+        .is_lost = tn_gpu_is_lost(&pool->device->gpu),
+    };
+}
+
+/* Where a poll begins. Blocks which wait for streams alone, and which a poll has looked at, need
+ * another look only when there are news. */
+static struct tn_block *first_to_poll(tarn_pool *pool, bool force)
+{
+    struct tn_pending *pending = &pool->pending;
+    struct tn_stream_news news = news_of(pool);
+
+    if (force || news.done_count != pending->news.done_count ||
+        news.proven != pending->news.proven || news.proof_count != pending->news.proof_count ||
+        news.is_lost != pending->news.is_lost)
+        pending->plain_last = NULL;
+    pending->news = news;
+    return first_behind_plain(pool);
+}
+
 /* keeps: leaves blocks which may serve captures. */
 static void poll(tarn_pool *pool, bool force, bool keeps)
 {
     struct tn_block *next;
+    bool all_plain = !keeps;
 
     TN_ASSERT(!(force && keeps));
     if (!tn_pool_has_pending(pool))
         return;
     tn_streams_poll(&pool->device->streams);
     tn_arenas_end_retired(pool, false);
-    for (struct tn_block *block = pool->pending.first; block != NULL; block = next) {
+    for (struct tn_block *block = first_to_poll(pool, force); block != NULL; block = next) {
         bool moves;
 
         next = tn_block_cold(block)->pending_next;
-        if ((keeps && serves_captures(pool, block)) || !has_ended(pool, block, force))
+        if ((keeps && serves_captures(pool, block)) || !has_ended(pool, block, force) ||
+            !captures_let_go(pool, block, force, &moves)) {
+            all_plain = all_plain && is_plain_wait(block);
+            if (all_plain)
+                pool->pending.plain_last = block;
             continue;
-        if (!captures_let_go(pool, block, force, &moves))
-            continue;
-        unlink_pending(pool, block);
+        }
         if (moves)
             tn_heap_give_up(pool, block);
+        unlink_pending(pool, block);
         count_freed(block); /* the work of its uses has ended */
         tn_heap_put(&pool->store, block);
     }
@@ -397,10 +452,10 @@ void tn_pending_free(tarn_pool *pool, struct tn_block *block)
 
     TN_ASSERT(block->state == TN_BLOCK_PENDING && tn_block_watches(block) == NULL);
     TN_ASSERT(tn_pool_is_locked(pool));
-    unlink_pending(pool, block);
-    tn_uses_end(&pool->device->streams, block);
     if (moves)
         tn_heap_give_up(pool, block);
+    unlink_pending(pool, block);
+    tn_uses_end(&pool->device->streams, block);
     /* Users of the block may still run, before the caller's stream. */
     block->heap->arena->unasked_bytes += tn_block_bytes(block);
     tn_block_count_freed(block, stamp, stamp);
@@ -429,7 +484,7 @@ void tn_pending_end_captured(tarn_pool *pool)
     struct tn_block *next;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_block *block = pool->pending.first; block != NULL; block = next) {
+    for (struct tn_block *block = first_behind_plain(pool); block != NULL; block = next) {
         bool moves;
 
         next = tn_block_cold(block)->pending_next;
@@ -472,7 +527,7 @@ void tn_pending_poll_capture(tarn_pool *pool, struct tn_arena *arena, tn_cu_stre
 
     TN_ASSERT(arena->order.capture_id != 0);
     TN_ASSERT(tn_pool_is_locked(pool) && arena->pool == pool);
-    for (struct tn_block *block = pool->pending.first; block != NULL; block = next) {
+    for (struct tn_block *block = first_behind_plain(pool); block != NULL; block = next) {
         next = tn_block_cold(block)->pending_next;
         if (!waits_in_capture(block, arena))
             continue;

@@ -59,6 +59,7 @@ struct tn_arenas {
     uint64_t count;
     uint64_t retired_count;  /* arenas of retired streams */
     uint64_t reserved_count; /* heaps with has_reserved */
+    uint64_t proof_count;    /* events of streams found done: pools/proofs.h */
 };
 
 /* The user's handles which claim the pool as a whole. */
@@ -101,10 +102,22 @@ struct tn_vacated {
     uint64_t count;
 };
 
+/* What blocks that wait for streams alone depend on. */
+struct tn_stream_news {
+    uint64_t done_count;  /* fences of the device that are DONE */
+    uint64_t proven;      /* the device's proof; see tn_gpu_is_proven */
+    uint64_t proof_count; /* proofs by events of the pool's streams */
+    bool is_lost;         /* the device */
+};
+
 /* Freed blocks which wait for claims. */
 struct tn_pending {
     struct tn_block *first; /* oldest first */
     struct tn_block *last;
+    /* The last of those which the polls since these news have looked at, and which wait for streams
+     * alone, as do all before it; NULL: none. */
+    struct tn_block *plain_last;
+    struct tn_stream_news news;
     uint64_t ended_bytes;  /* of blocks which a poll has found unused */
     uint64_t unheld_count; /* blocks freed in a capture without a hold */
 };

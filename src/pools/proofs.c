@@ -11,12 +11,20 @@ enum {
     UNDONE_MAX = 16,
 };
 
+static void poll_arena(tarn_pool *pool, struct tn_arena *arena)
+{
+    uint64_t proven_stamp = arena->progress.proven_stamp;
+
+    tn_progress_poll(&pool->device->gpu, &arena->progress);
+    pool->arenas.proof_count += arena->progress.proven_stamp != proven_stamp;
+}
+
 void tn_proofs_ask(tarn_pool *pool, struct tn_arena *arena, tn_cu_stream stream)
 {
     struct tn_gpu *gpu = &pool->device->gpu;
 
     TN_ASSERT(tn_pool_is_locked(pool) && !tn_arena_is_captured(arena));
-    tn_progress_poll(gpu, &arena->progress);
+    poll_arena(pool, arena);
     tn_progress_ask(gpu, &arena->progress, stream);
     arena->unasked_bytes = 0; /* even where the last event is still under way */
     if (arena->vain_asks < VAIN_ASKS_MAX)
@@ -50,7 +58,7 @@ void tn_proofs_poll(tarn_pool *pool)
     for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ASKED];
          arena != NULL && count < UNDONE_MAX; arena = next) {
         next = arena->in[TN_ARENAS_ASKED].next;
-        tn_progress_poll(&pool->device->gpu, &arena->progress);
+        poll_arena(pool, arena);
         arena->vain_asks = 0;
         if (arena->progress.asked_stamp == 0)
             forget(pool, arena);

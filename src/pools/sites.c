@@ -174,7 +174,7 @@ static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t b
     segment->first_block = block;
     segment->last_block = block;
     segment->unmapped_count = 1;
-    segment->grower = heap;
+    tn_segment_set_grower(segment, heap);
     segment->kind = (int)heap->kind;
     segment->is_own = own;
     segment->previous = pool->segments.last;
@@ -205,6 +205,7 @@ static void remove_segment(tarn_pool *pool, struct tn_segment *segment)
     else
         pool->segments.last = segment->previous;
     count_segment(pool, segment, false);
+    tn_segment_set_grower(segment, NULL);
     tn_block_give(&pool->store, segment->first_block);
     tn_segment_destroy(segment);
 }

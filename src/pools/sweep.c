@@ -158,7 +158,7 @@ static bool retire(tarn_pool *pool, void *context)
 
     TN_ASSERT(tn_lock_is_held(&pool->device->lock));
     tn_arenas_retire(pool, retired->order, retired->fence);
-    tn_uses_forget(pool->segments.first, retired->stream);
+    tn_uses_forget(&pool->device->streams, pool->segments.first, retired->stream);
     return false;
 }
 

@@ -37,9 +37,11 @@ struct tn_chunk {
     /* The rest is written by the pools layer. */
     _Atomic(struct tn_heap *) heap;   /* the owner: an arena's heap, or the pool's idle memory */
     _Atomic(struct tn_arena *) arena; /* of that heap */
-    atomic_uint_fast64_t *live;       /* see heap/live_index.h; NULL: none yet */
-    uint32_t live_size;               /* its entries */
-    uint32_t live_factor;             /* makes a hash of a block's place */
+    struct tn_chunk *heap_next;       /* of the heap's chunks */
+    struct tn_chunk *heap_previous;
+    atomic_uint_fast64_t *live; /* see heap/live_index.h; NULL: none yet */
+    uint32_t live_size;         /* its entries */
+    uint32_t live_factor;       /* makes a hash of a block's place */
     /* Every allocation and free writes the fields from here. They are on other cache lines than the
      * fields above, which other threads read in their frees. */
     _Alignas(128) uint64_t used_bytes; /* in blocks that are not free */

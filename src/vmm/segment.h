@@ -40,7 +40,11 @@ struct tn_segment {
     /* The rest is written by the pools layer. */
     struct tn_block *first_block; /* blocks tile the segment in order of address */
     struct tn_block *last_block;
-    struct tn_heap *grower;             /* the heap that maps memory here */
+    struct tn_heap *grower;         /* the heap that maps memory here */
+    struct tn_segment *grower_next; /* of the grower's segments */
+    struct tn_segment *grower_previous;
+    uint64_t owned_bytes;               /* of chunks with a heap */
+    uint64_t idle_bytes;                /* of chunks whose heap is idle memory */
     const struct tn_arena *first_arena; /* that had memory here, or has had all; NULL: none yet */
     uint32_t unmapped_count;            /* blocks that are unmapped */
     uint32_t checkpoint_count;          /* checkpoints that hold the slots */

@@ -16,7 +16,20 @@ static const size_t too_much = (size_t)8191 << 20;
 static jmp_buf back;
 
 /* What the thread does behind a jump. */
-enum then { CALLS_AGAIN, CALLS_DEEPER, FAR_DEEPER, ALLOCATES, FREES, REPLAYS, IS_REFUSED, ENDS };
+enum then {
+    CALLS_AGAIN,
+    CALLS_DEEPER,
+    FAR_DEEPER,
+    ALLOCATES,
+    FREES,
+    REPLAYS,
+    IS_REFUSED,
+    ALLOCATES_NOTHING,
+    FREES_NOTHING,
+    ENDS_NOTHING,
+    ENDS_A_LIST,
+    ENDS
+};
 
 enum way { BY_JUMP, BY_THREAD_END, BY_CANCELLATION, BY_UNWINDING, WAYS };
 enum function { FREE_CALLBACK, OBSERVER, FILTER, FUNCTIONS };
@@ -155,7 +168,7 @@ static void take_aim(bool elsewhere)
 static void call_steadily(enum then then)
 {
     void *address;
-    tarn_status status;
+    tarn_status status = TARN_OK;
 
     if (then == ALLOCATES)
         status = tarn_malloc(aim.device, 4096, aim.stream, &address);
@@ -163,6 +176,14 @@ static void call_steadily(enum then then)
         status = tarn_free(block);
     else if (then == REPLAYS)
         status = tarn_graph_replay(graph, aim.stream);
+    else if (then == ALLOCATES_NOTHING)
+        status = tarn_malloc(aim.device, 0, aim.stream, &address);
+    else if (then == FREES_NOTHING)
+        status = tarn_free_on(NULL, aim.stream);
+    else if (then == ENDS_NOTHING)
+        status = tarn_graph_destroy(NULL);
+    else if (then == ENDS_A_LIST)
+        tarn_pool_list_destroy(NULL);
     else
         status = tarn_pool_malloc(NULL, 4096, 0, aim.stream, &address);
     (void)status;

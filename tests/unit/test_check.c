@@ -384,6 +384,32 @@ START_TEST(a_grower_of_another_pool_is_found)
 }
 END_TEST
 
+/* P2, P8, P9 */
+START_TEST(lists_of_a_heap_that_lack_something_are_found)
+{
+    struct tn_heap *heap = block->heap;
+    struct tn_chunk *chunks = heap->chunks;
+    struct tn_segment *segments = heap->segments;
+
+    heap->chunks = chunks->heap_next;
+    unit_expect_corrupt(pool, "P8");
+    heap->chunks = chunks;
+    heap->segments = segments->grower_next;
+    unit_expect_corrupt(pool, "P9");
+    heap->segments = segments;
+    heap->pending_count += 1;
+    unit_expect_corrupt(pool, "P8");
+    heap->pending_count -= 1;
+    segment->idle_bytes += TN_PAGE_BYTES;
+    unit_expect_corrupt(pool, "P2");
+    segment->idle_bytes -= TN_PAGE_BYTES;
+    segment->owned_bytes -= TN_PAGE_BYTES;
+    unit_expect_corrupt(pool, "P2");
+    segment->owned_bytes += TN_PAGE_BYTES;
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 START_TEST(what_is_wrong_with_retired_streams_is_found)
 {
     struct tn_arena *arena = block->heap->arena;
@@ -600,6 +626,7 @@ int main(void)
     tcase_add_test(broken, a_chunk_missing_in_the_map_of_its_hold_is_found);
     tcase_add_test(broken, every_counter_is_recomputed);
     tcase_add_test(broken, a_grower_of_another_pool_is_found);
+    tcase_add_test(broken, lists_of_a_heap_that_lack_something_are_found);
     tcase_add_test(broken, what_is_wrong_with_retired_streams_is_found);
     tcase_add_test(broken, a_page_with_the_chunk_of_another_place_is_found);
     tcase_add_test(broken, a_page_in_a_block_with_the_chunk_of_another_place_is_found);

@@ -106,6 +106,26 @@ START_TEST(a_freed_block_is_pending_until_its_use_has_ended)
 }
 END_TEST
 
+START_TEST(blocks_that_wait_for_streams_alone_are_passed_by)
+{
+    struct tn_block *second = unit_block(unit_alloc(pool, 4096, stream));
+
+    sim.hold_work();
+    test_fill(other, address, 1, 16);
+    OK(tarn_free_on(address, other));
+    poll(false);
+    ck_assert_ptr_eq(pool->pending.plain_last, block);
+    OK(tarn_free_on((void *)(uintptr_t)tn_block_address(second), other));
+    poll(false);
+    ck_assert_ptr_eq(pool->pending.plain_last, second);
+    sim.resume_work();
+    test_synchronize(other);
+    poll(false);
+    ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
+    ck_assert_ptr_null(pool->pending.plain_last);
+}
+END_TEST
+
 START_TEST(a_block_waits_for_the_last_of_its_uses)
 {
     tn_cu_stream third = test_stream();
@@ -567,6 +587,7 @@ int main(void)
     tcase_add_checked_fixture(pending, make_block, NULL);
     tcase_add_test(pending, a_freed_block_is_pending_until_its_use_has_ended);
     tcase_add_test(pending, a_block_waits_for_the_last_of_its_uses);
+    tcase_add_test(pending, blocks_that_wait_for_streams_alone_are_passed_by);
     tcase_add_test(pending, pending_blocks_end_in_any_order);
     tcase_add_test(pending, one_unfinished_event_stands_for_later_ones_of_its_stream);
     tcase_add_test(pending, a_block_does_not_wait_for_what_kept_its_record_before);
