@@ -170,6 +170,8 @@ static void find_controls(void *library)
     STORE_FUNCTION(cu.hold_work, address);
     address = dlsym(library, "tarn_sim_resume_work");
     STORE_FUNCTION(cu.resume_work, address);
+    address = dlsym(library, "tarn_sim_set_queries");
+    STORE_FUNCTION(cu.set_queries, address);
 }
 
 void bench_driver_open(void)

@@ -30,6 +30,7 @@
     X(cuStreamGetId)                                                                               \
     X(cuStreamSynchronize)                                                                         \
     X(cuStreamWaitEvent)                                                                           \
+    X(cuStreamBeginCapture)                                                                        \
     X(cuStreamBeginCaptureToGraph)                                                                 \
     X(cuStreamEndCapture)                                                                          \
     X(cuEventCreate)                                                                               \
@@ -81,6 +82,7 @@ struct bench_driver {
     void (*reset_account)(void);
     void (*hold_work)(void); /* as tarn_sim_hold_work; NULL as well */
     void (*resume_work)(void);
+    void (*set_queries)(int how); /* as tarn_sim_set_queries; NULL as well */
     int (*register_kernel)(const char *entry, tarn_sim_kernel twin); /* as well */
     char device_name[128];
 };
