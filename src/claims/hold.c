@@ -58,6 +58,91 @@ static void recycle_spent(void)
     }
 }
 
+static uint64_t key_of(tn_cu_graph graph)
+{
+    return (uint64_t)(uintptr_t)graph;
+}
+
+static void put(struct tn_hold *hold, enum tn_hold_key by, uint64_t key)
+{
+    struct tn_hold_entry *entry = &hold->entries[by];
+
+    TN_ASSERT(tn_lock_is_held(hold->holds->lock));
+    if (entry->key == 0) {
+        entry->hold = hold;
+        entry->pool = hold->holds->pool;
+        entry->pool_serial = hold->holds->pool_serial;
+    }
+    if (entry->key != key)
+        tn_hold_index_put(hold->holds->index, by, entry, key); /* P31 */
+}
+
+static struct tn_hold *first_of(const struct tn_holds *holds, enum tn_hold_key by, uint64_t key)
+{
+    TN_ASSERT(tn_lock_is_held(holds->lock));
+    return key != 0 ? tn_hold_index_first(holds->index, by, holds->pool, key) : NULL;
+}
+
+static struct tn_hold *next_of(const struct tn_hold *hold, enum tn_hold_key by)
+{
+    TN_ASSERT(tn_lock_is_held(hold->holds->lock));
+    return tn_hold_index_next(hold->holds->index, &hold->entries[by]);
+}
+
+/* Holds of no capture are found by none. */
+static uint64_t key_of_capture(uint64_t capture_id)
+{
+    return capture_id != TN_HOLD_NO_CAPTURE ? capture_id : 0;
+}
+
+void tn_hold_set_graph(struct tn_hold *hold, tn_cu_graph graph)
+{
+    hold->graph = graph;
+    put(hold, TN_HOLD_GRAPH, key_of(graph));
+}
+
+void tn_hold_set_keeper(struct tn_hold *hold, tn_cu_graph keeper)
+{
+    hold->keeper = keeper;
+    put(hold, TN_HOLD_KEEPER, key_of(keeper));
+}
+
+static void enter_lists(struct tn_holds *holds, struct tn_hold *hold)
+{
+    hold->next = holds->first;
+    if (hold->next != NULL)
+        hold->next->previous = hold;
+    holds->first = hold;
+    holds->count += 1;
+    hold->open_next = holds->open;
+    if (hold->open_next != NULL)
+        hold->open_next->open_previous = hold;
+    holds->open = hold;
+    holds->open_count += 1;
+}
+
+static void leave_open(struct tn_holds *holds, const struct tn_hold *hold)
+{
+    if (hold->open_previous != NULL)
+        hold->open_previous->open_next = hold->open_next;
+    else
+        holds->open = hold->open_next;
+    if (hold->open_next != NULL)
+        hold->open_next->open_previous = hold->open_previous;
+    holds->open_count -= 1;
+}
+
+static void leave_list(struct tn_holds *holds, const struct tn_hold *hold)
+{
+    if (hold->previous != NULL)
+        hold->previous->next = hold->next;
+    else
+        holds->first = hold->next;
+    if (hold->next != NULL)
+        hold->next->previous = hold->previous;
+    holds->count -= 1;
+}
+
 tarn_status tn_hold_make(struct tn_holds *holds, struct tn_order order, bool owned, bool passing,
                          struct tn_hold **hold)
 {
@@ -81,10 +166,9 @@ tarn_status tn_hold_make(struct tn_holds *holds, struct tn_order order, bool own
     made->open = true;
     made->passing = passing;
     made->owned = owned;
-    made->next = holds->first;
-    holds->first = made;
-    holds->count += 1;
-    holds->open_count += 1;
+    enter_lists(holds, made);
+    if (order.capture_id != TN_HOLD_NO_CAPTURE)
+        put(made, TN_HOLD_CAPTURE, order.capture_id);
     if (!owned)
         atomic_fetch_add(holds->user_count, 1);
     *hold = made;
@@ -93,46 +177,42 @@ tarn_status tn_hold_make(struct tn_holds *holds, struct tn_order order, bool own
 
 struct tn_hold *tn_hold_find(const struct tn_holds *holds, uint64_t capture_id)
 {
-    TN_ASSERT(tn_lock_is_held(holds->lock));
-    for (struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next) {
-        if (hold->open && hold->capture_id == capture_id)
-            return hold;
-    }
-    return NULL;
+    struct tn_hold *hold =
+        holds->open_count > 0 ? first_of(holds, TN_HOLD_CAPTURE, key_of_capture(capture_id)) : NULL;
+
+    while (hold != NULL && !hold->open)
+        hold = next_of(hold, TN_HOLD_CAPTURE);
+    return hold;
 }
 
 bool tn_holds_have(const struct tn_holds *holds, uint64_t capture_id, tn_cu_graph graph)
 {
-    const struct tn_hold *hold = holds->first;
-
-    TN_ASSERT(tn_lock_is_held(holds->lock));
-    while (hold != NULL && hold->capture_id != capture_id &&
-           (graph == NULL || hold->graph != graph))
-        hold = hold->next;
-    return hold != NULL;
+    return first_of(holds, TN_HOLD_CAPTURE, key_of_capture(capture_id)) != NULL ||
+           first_of(holds, TN_HOLD_GRAPH, key_of(graph)) != NULL;
 }
 
 const struct tn_hold *tn_hold_find_graph(const struct tn_holds *holds, tn_cu_graph graph)
 {
     const struct tn_hold *found = NULL;
 
-    TN_ASSERT(tn_lock_is_held(holds->lock));
-    for (const struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next) {
-        if (hold->graph == graph && (found == NULL || hold->open))
+    for (const struct tn_hold *hold = first_of(holds, TN_HOLD_GRAPH, key_of(graph)); hold != NULL;
+         hold = next_of(hold, TN_HOLD_GRAPH)) {
+        if (found == NULL || (hold->open && (!found->open || hold->serial < found->serial)) ||
+            (!hold->open && !found->open && hold->serial > found->serial))
             found = hold;
     }
     return found;
 }
 
+/* Oldest first: the index has the newest first. */
 const struct tn_hold *tn_holds_select(struct tn_holds *holds, tn_cu_graph keeper)
 {
     const struct tn_hold *first = NULL;
 
-    TN_ASSERT(tn_lock_is_held(holds->lock));
-    for (struct tn_hold *hold = keeper != NULL ? holds->first : NULL; hold != NULL;
-         hold = hold->next) {
-        if (hold->keeper != keeper)
-            continue;
+    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, key_of(keeper)); hold != NULL;
+         hold = next_of(hold, TN_HOLD_KEEPER)) {
+        TN_ASSERT(hold->keeper == keeper);
+        TN_ASSERT(first == NULL || hold->serial < first->serial);
         hold->selected = first;
         first = hold;
     }
@@ -141,31 +221,33 @@ const struct tn_hold *tn_holds_select(struct tn_holds *holds, tn_cu_graph keeper
 
 void tn_holds_forget_graph(struct tn_holds *holds, tn_cu_graph graph)
 {
-    TN_ASSERT(tn_lock_is_held(holds->lock));
-    for (struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next) {
-        if (!hold->open && hold->graph == graph)
-            hold->graph = NULL;
+    struct tn_hold *next;
+
+    for (struct tn_hold *hold = first_of(holds, TN_HOLD_GRAPH, key_of(graph)); hold != NULL;
+         hold = next) {
+        next = next_of(hold, TN_HOLD_GRAPH);
+        if (!hold->open)
+            tn_hold_set_graph(hold, NULL);
     }
 }
 
 void tn_holds_forget_capture(struct tn_holds *holds, uint64_t capture_id)
 {
-    TN_ASSERT(tn_lock_is_held(holds->lock) && capture_id != 0);
-    for (struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next) {
-        if (hold->capture_id != capture_id)
-            continue;
+    TN_ASSERT(capture_id != 0);
+    for (struct tn_hold *hold = first_of(holds, TN_HOLD_CAPTURE, key_of_capture(capture_id));
+         hold != NULL; hold = next_of(hold, TN_HOLD_CAPTURE)) {
         hold->expected = hold->expected || hold->keeper == hold->graph;
         if (hold->keeper == hold->graph)
-            hold->keeper = NULL;
-        hold->graph = NULL;
+            tn_hold_set_keeper(hold, NULL);
+        tn_hold_set_graph(hold, NULL);
     }
 }
 
 bool tn_holds_are_open(const struct tn_holds *holds, uint64_t serial)
 {
     TN_ASSERT(tn_lock_is_held(holds->lock));
-    for (const struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next) {
-        if (hold->open && hold->serial <= serial)
+    for (const struct tn_hold *hold = holds->open; hold != NULL; hold = hold->open_next) {
+        if (hold->serial <= serial)
             return true;
     }
     return false;
@@ -174,8 +256,8 @@ bool tn_holds_are_open(const struct tn_holds *holds, uint64_t serial)
 bool tn_holds_reserve(struct tn_holds *holds, size_t count)
 {
     TN_ASSERT(tn_lock_is_held(holds->lock));
-    for (struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next) {
-        if (hold->open && !tn_chunk_set_reserve(&hold->chunks, count))
+    for (struct tn_hold *hold = holds->open; hold != NULL; hold = hold->open_next) {
+        if (!tn_chunk_set_reserve(&hold->chunks, count))
             return false;
     }
     return true;
@@ -221,10 +303,8 @@ bool tn_holds_add_freed(struct tn_holds *holds, const struct tn_block *block)
     bool added = false;
 
     TN_ASSERT(tn_lock_is_held(holds->lock));
-    if (holds->open_count == 0)
-        return false;
-    for (struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next) {
-        if (!hold->open || (hold->passing && !is_used_in(block, hold->capture_id)))
+    for (struct tn_hold *hold = holds->open; hold != NULL; hold = hold->open_next) {
+        if (hold->passing && !is_used_in(block, hold->capture_id))
             continue;
         tn_hold_add(hold, block);
         added = true;
@@ -243,7 +323,7 @@ void tn_hold_shut(struct tn_hold *hold)
     hold->event = NULL;
     hold->open = false;
     hold->end_mark = tn_next_sequence();
-    holds->open_count -= 1;
+    leave_open(holds, hold);
     if (!hold->owned)
         atomic_fetch_sub(holds->user_count, 1);
 }
@@ -266,19 +346,20 @@ static void let_go(struct tn_chunk *chunk, bool proven)
 void tn_hold_leave(struct tn_hold *hold, bool proven)
 {
     struct tn_holds *holds = hold->holds;
-    struct tn_hold **link = &holds->first;
 
     TN_ASSERT(tn_lock_is_held(holds->lock));
     TN_ASSERT(hold->magic == TN_HOLD_MAGIC);
     TN_ASSERT(!hold->open && holds->count > 0);
-    for (size_t id = 0; id < holds->chunks->ids; id++) {
-        if (tn_chunk_set_has_id(&hold->chunks, id))
-            let_go(holds->chunks->by_id[id], proven);
+    for (size_t word = 0; word < hold->chunks.word_count; word++) {
+        for (uint64_t bits = hold->chunks.words[word]; bits != 0; bits &= bits - 1)
+            let_go(holds->chunks->by_id[TN_CHUNK_SET_BITS * word + (size_t)__builtin_ctzll(bits)],
+                   proven);
     }
-    while (*link != hold)
-        link = &(*link)->next;
-    *link = hold->next;
-    holds->count -= 1;
+    if (!hold->settled)
+        atomic_fetch_add(&holds->index->early_count, 1); /* before the index lacks it */
+    for (int by = 0; by < TN_HOLD_KEYS; by++)
+        put(hold, (enum tn_hold_key)by, 0);
+    leave_list(holds, hold);
     tn_births_drop(&hold->births);
     tn_chunk_set_free(&hold->chunks);
     hold->magic = 0;
@@ -334,8 +415,9 @@ uint64_t tn_holds_end_mark(struct tn_holds *holds, tn_cu_graph keeper, bool *ope
 struct tn_hold *tn_hold_find_owned(struct tn_holds *holds, uint64_t capture_id)
 {
     TN_ASSERT(tn_lock_is_held(holds->lock));
-    for (struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next) {
-        if (hold->owned && hold->capture_id == capture_id)
+    for (struct tn_hold *hold = first_of(holds, TN_HOLD_CAPTURE, key_of_capture(capture_id));
+         hold != NULL; hold = next_of(hold, TN_HOLD_CAPTURE)) {
+        if (hold->owned)
             return hold;
     }
     return NULL;
@@ -348,7 +430,7 @@ struct tn_left_capture tn_hold_take_left(struct tn_holds *holds, uint64_t captur
 
     TN_ASSERT(tn_lock_is_held(holds->lock));
     /* If the claimant is gone, the graph and its capture are, too, and perhaps the stream. */
-    if (hold == NULL || atomic_load(&hold->claim) != TN_CLAIM_HELD)
+    if (hold == NULL || atomic_load(&hold->claim) != TN_CLAIM_HELD || hold->left.capture_id == 0)
         return left;
     left = hold->left;
     hold->left = (struct tn_left_capture){0};
@@ -386,22 +468,23 @@ void tn_hold_gone(void *gone)
 
 void tn_holds_expect(struct tn_holds *holds, tn_cu_graph keeper)
 {
-    TN_ASSERT(tn_lock_is_held(holds->lock));
-    for (struct tn_hold *hold = keeper != NULL ? holds->first : NULL; hold != NULL;
-         hold = hold->next) {
-        if (hold->keeper != keeper)
-            continue;
+    struct tn_hold *next;
+
+    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, key_of(keeper)); hold != NULL;
+         hold = next) {
+        next = next_of(hold, TN_HOLD_KEEPER);
         hold->expected = true;
         hold->known = false;
-        hold->keeper = NULL;
+        tn_hold_set_keeper(hold, NULL);
     }
 }
 
 void tn_holds_know(struct tn_holds *holds, tn_cu_graph keeper)
 {
-    TN_ASSERT(tn_lock_is_held(holds->lock) && keeper != NULL);
-    for (struct tn_hold *hold = holds->first; hold != NULL; hold = hold->next)
-        hold->known = hold->known || hold->keeper == keeper;
+    TN_ASSERT(keeper != NULL);
+    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, key_of(keeper)); hold != NULL;
+         hold = next_of(hold, TN_HOLD_KEEPER))
+        hold->known = true;
 }
 
 /* Whether the chunk is free but for holds which may go unseen. */
@@ -430,14 +513,12 @@ bool tn_holds_may_let_go(const struct tn_holds *holds)
 
 void tn_hold_keep_by(struct tn_hold *hold, tn_cu_graph keeper)
 {
-    const struct tn_hold *other = hold->next; /* the hold is the newest */
+    const struct tn_hold *other = first_of(hold->holds, TN_HOLD_KEEPER, key_of(keeper));
 
-    TN_ASSERT(hold == hold->holds->first);
-    while (other != NULL && other->keeper != keeper)
-        other = other->next;
+    TN_ASSERT(hold == hold->holds->first && hold->keeper == NULL);
     hold->beside = other != NULL;
     hold->known = other != NULL && other->known;
-    hold->keeper = keeper;
+    tn_hold_set_keeper(hold, keeper);
 }
 
 uint64_t tn_holds_count_graphs(const struct tn_holds *holds)

@@ -34,6 +34,8 @@
  * A hold that closes or is dropped ends arenas and frees blocks which waited for it:
  * pools/captures.h does this. Here only the records change.
  *
+ * Searches by capture and graph go by the device's index (claims/hold_index.h).
+ *
  * Locking: the lock of the pool whose holds they are, except where a comment differs. Records are
  * recycled, never freed. */
 #ifndef TARN_CLAIMS_HOLD_H
@@ -43,6 +45,7 @@
 
 #include "driver/gpu.h"
 #include "heap/arena.h"
+#include "claims/hold_index.h"
 #include "heap/chunk_set.h"
 
 enum tn_claim {
@@ -70,8 +73,11 @@ struct tn_hold_call {
 };
 
 struct tn_hold {
-    uint64_t magic;                    /* TN_HOLD_MAGIC; 0 in a recycled record */
-    struct tn_hold *next;              /* of the pool; also links recycled records */
+    uint64_t magic;            /* TN_HOLD_MAGIC; 0 in a recycled record */
+    struct tn_hold *next;      /* of the pool; also links recycled records */
+    struct tn_hold *previous;  /* of the pool */
+    struct tn_hold *open_next; /* of the pool's open holds */
+    struct tn_hold *open_previous;
     struct tn_hold *_Atomic next_gone; /* links holds to reap, or to recycle */
     atomic_int claim;                  /* enum tn_claim */
     struct tn_holds *holds;            /* the pool's holds; immutable */
@@ -88,7 +94,7 @@ struct tn_hold {
     struct tn_left_capture left;
     uint64_t route_id; /* the route which led its first allocation here; 0: none */
     /* The graph being captured; compared, and read during the capture; NULL: forgotten. */
-    tn_cu_graph graph;
+    tn_cu_graph graph;  /* tn_hold_set_graph changes it */
     tn_cu_graph keeper; /* the graph whose end ends the claimant; compared alone; NULL: destroyed */
     /* The keeper has an older hold here: both belong to the same graph; immutable. */
     bool beside;
@@ -104,20 +110,28 @@ struct tn_hold {
     bool births_lost;         /* some births are missing */
     struct tn_chunk_set chunks;
     const struct tn_hold *selected; /* scratch of tn_holds_select; guarded by the pool's lock */
+    bool settled;                   /* its capture was said to be over */
+    struct tn_hold_entry entries[TN_HOLD_KEYS]; /* P31; in a hold without a capture no capture's */
 };
 
 #define TN_HOLD_MAGIC 0x54486f6cULL
 
+/* The capture_id of holds without a capture: no driver gives it, and no hold is found by it. */
+#define TN_HOLD_NO_CAPTURE UINT64_MAX
+
 /* The holds of a pool. */
 struct tn_holds {
     struct tn_hold *first; /* newest first */
+    struct tn_hold *open;  /* P31: the open ones, newest first */
     uint64_t count;
     uint64_t open_count;
     uint64_t serial;         /* of the newest hold */
     uint64_t awaited_serial; /* serial when holds were last awaited in vain; 0: never */
     /* Immutable: */
-    tarn_pool *pool;            /* the holds' pool; never dereferenced */
-    const struct tn_lock *lock; /* the pool's lock, which guards the holds; for assertions */
+    tarn_pool *pool;             /* the holds' pool; never dereferenced */
+    uint64_t pool_serial;        /* rises with each pool of the device */
+    struct tn_hold_index *index; /* the device's */
+    const struct tn_lock *lock;  /* the pool's lock, which guards the holds; for assertions */
     struct tn_gpu *gpu;
     const struct tn_chunk_table *chunks; /* of the pool */
     struct tn_hold *_Atomic *gone;       /* the device's list of holds to reap */
@@ -196,6 +210,10 @@ struct tn_left_capture tn_hold_take_left(struct tn_holds *holds, uint64_t captur
 /* Tells the owner of a hold which goes, if there is an owner: its claim on the pool ends with the
  * hold. Returns the id of its capture, 0: none. */
 uint64_t tn_hold_tell_owner(struct tn_hold *hold);
+
+/* Changes the graph, or the keeper; NULL: none. */
+void tn_hold_set_graph(struct tn_hold *hold, tn_cu_graph graph);
+void tn_hold_set_keeper(struct tn_hold *hold, tn_cu_graph keeper);
 
 /* Gives the newly opened hold the graph whose end ends its claimant. */
 void tn_hold_keep_by(struct tn_hold *hold, tn_cu_graph keeper);

@@ -30,7 +30,7 @@ tarn_status tn_capture_open_hold(tarn_pool *pool, const struct tn_stream_state *
     TN_ASSERT(state->order.capture_id != 0);
     if (status != TARN_OK)
         return status;
-    made->graph = state->capture_graph;
+    tn_hold_set_graph(made, state->capture_graph);
     tn_hold_keep_by(made, keeper);
     status = tn_driver_graph_attach(&pool->device->gpu, keeper, tn_hold_gone, made,
                                     &will_be_told); /* G2 */
@@ -39,7 +39,7 @@ tarn_status tn_capture_open_hold(tarn_pool *pool, const struct tn_stream_state *
         *hold = made;
         return TARN_OK;
     }
-    made->graph = NULL; /* the graph has no hold */
+    tn_hold_set_graph(made, NULL); /* the graph has no hold */
     if (will_be_told)
         tn_hold_close(made); /* dropped by the next reap */
     else
@@ -158,10 +158,10 @@ tarn_status tn_capture_find_announced(tarn_pool *pool, bool *announced)
     return *announced ? TARN_OK : tn_route_hides_capture(pool->device, pool, announced);
 }
 
-/* The hold belongs to no capture: its id is a number that no driver gives. */
+/* The hold belongs to no capture. */
 tarn_status tn_capture_hold_graph(tarn_pool *pool, tn_cu_graph graph)
 {
-    const struct tn_stream_state state = {.order = {0, UINT64_MAX}, .capture_graph = graph};
+    const struct tn_stream_state state = {.order = {0, TN_HOLD_NO_CAPTURE}, .capture_graph = graph};
     tarn_status status = TARN_OK;
     const struct tn_hold *known;
     struct tn_hold *hold;

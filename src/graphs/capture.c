@@ -219,6 +219,7 @@ tarn_status tn_capture_begin(tarn_pool *pool, tarn_stream stream,
     made->device = pool->device;
     made->stream = stream;
     made->mode = options->mode;
+    made->early_count = tn_device_count_early(pool->device);
     made->thread_id = tn_thread_id();
     made->stage = TN_CAPTURE_OPEN;
     made->target = options->driver_graph;
@@ -302,7 +303,10 @@ static void give_back(tarn_capture *capture)
  * ended early, the capture's own hold was reaped then. */
 static void leave_pools(tarn_capture *capture, bool discard)
 {
-    tn_device_close_capture(capture->device, capture->capture_id, NULL, discard);
+    if (discard)
+        tn_device_discard_capture(capture->device, capture->capture_id, capture->early_count);
+    else
+        tn_device_close_capture(capture->device, capture->capture_id, NULL);
 }
 
 /* The end of the handle, and of its claims on the pool. */

@@ -133,7 +133,7 @@ tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph
     status = tn_graph_prepare(&section, &made);
     if (status != TARN_OK)
         return status;
-    tn_device_close_capture(pool->device, 0, driver_graph, false);
+    tn_device_close_capture(pool->device, 0, driver_graph);
     tn_replays_merge_pools(pool, 0,
                            driver_graph); /* the graph may write memory of other pools alone */
     tn_pool_lock(pool);

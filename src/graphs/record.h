@@ -41,6 +41,7 @@ struct tarn_capture {
     uint64_t thread_id;     /* immutable; of the thread that began */
     uint64_t capture_id;    /* immutable */
     uint64_t route_id;      /* immutable */
+    uint64_t early_count;   /* immutable; for tn_device_discard_capture */
     /* The driver's capture ended without Tarn, and all claims of this record ended with it. Set
      * under the pool's lock. */
     atomic_bool gone;

@@ -388,6 +388,56 @@ static tarn_status check_births(const tarn_pool *pool)
     return status;
 }
 
+static uint64_t key_of(tn_cu_graph graph)
+{
+    return (uint64_t)(uintptr_t)graph;
+}
+
+/* P31 */
+static tarn_status check_keys(const struct tn_hold *hold)
+{
+    const uint64_t keys[TN_HOLD_KEYS] = {
+        [TN_HOLD_CAPTURE] = hold->capture_id != TN_HOLD_NO_CAPTURE ? hold->capture_id : 0,
+        [TN_HOLD_GRAPH] = key_of(hold->graph),
+        [TN_HOLD_KEEPER] = key_of(hold->keeper),
+    };
+
+    for (int by = 0; by < TN_HOLD_KEYS; by++) {
+        TN_EXPECT_EQUAL("P31", "the key of a hold in the index", hold->entries[by].key, keys[by]);
+        TN_EXPECT_EQUAL(
+            "P31", "whether the index has a hold under its key",
+            tn_hold_index_has(hold->holds->index, (enum tn_hold_key)by, &hold->entries[by]),
+            keys[by] != 0);
+    }
+    return TARN_OK;
+}
+
+/* P31 */
+static tarn_status check_holds(const tarn_pool *pool, struct sums *sums)
+{
+    uint64_t count = 0;
+    uint64_t open_count = 0;
+    const struct tn_hold *open = pool->holds.open;
+
+    for (const struct tn_hold *hold = pool->holds.first; hold != NULL; hold = hold->next) {
+        tarn_status status = check_keys(hold);
+
+        if (status != TARN_OK)
+            return status;
+        count += 1;
+        open_count += hold->open;
+        if (!hold->open)
+            continue;
+        TN_EXPECT_EQUAL("P31", "the next open hold", (uintptr_t)open, (uintptr_t)hold);
+        open = open->open_next;
+    }
+    TN_EXPECT_EQUAL("P31", "what follows the open holds", (uintptr_t)open, 0);
+    TN_EXPECT_EQUAL("P31", "the number of holds", pool->holds.count, count);
+    TN_EXPECT_EQUAL("P31", "the number of open holds", pool->holds.open_count, open_count);
+    sums->steps += 4 * count;
+    return TARN_OK;
+}
+
 static tarn_status check_segments(const tarn_pool *pool, struct sums *sums)
 {
     tarn_status status = TARN_OK;
@@ -441,6 +491,8 @@ tarn_status tn_pool_check_own(tarn_pool *pool, uint64_t *steps)
         status = check_retired(pool);
     if (status == TARN_OK)
         status = check_births(pool);
+    if (status == TARN_OK)
+        status = check_holds(pool, &sums);
     if (status == TARN_OK)
         status = check_table(pool);
     *steps += sums.steps;

@@ -72,10 +72,9 @@ bool tn_holds_close_over(tarn_pool *pool, uint64_t route_id)
     bool any = false;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_hold *hold = pool->holds.first; hold != NULL; hold = next) {
-        next = hold->next;
-        if (!hold->open || hold->owned || (route_id != 0 && hold->route_id != route_id) ||
-            !tn_hold_is_over(hold))
+    for (struct tn_hold *hold = pool->holds.open; hold != NULL; hold = next) {
+        next = hold->open_next;
+        if (hold->owned || (route_id != 0 && hold->route_id != route_id) || !tn_hold_is_over(hold))
             continue;
         tn_hold_close(hold);
         any = true;
@@ -88,11 +87,12 @@ void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph gr
     struct tn_hold *next;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_hold *hold = pool->holds.first; hold != NULL; hold = next) {
-        next = hold->next;
-        if (hold->open &&
-            (hold->capture_id == capture_id || (graph != NULL && hold->graph == graph)))
+    for (struct tn_hold *hold = pool->holds.open; hold != NULL; hold = next) {
+        next = hold->open_next;
+        if (hold->capture_id == capture_id || (graph != NULL && hold->graph == graph)) {
+            hold->settled = hold->capture_id == capture_id;
             tn_hold_close(hold);
+        }
     }
     TN_ASSERT(tn_hold_find(&pool->holds, capture_id) == NULL);
 }
@@ -113,9 +113,9 @@ void tn_holds_end_passing(tarn_pool *pool)
     struct tn_hold *next;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_hold *hold = pool->holds.first; hold != NULL; hold = next) {
-        next = hold->next;
-        if (hold->open && hold->passing)
+    for (struct tn_hold *hold = pool->holds.open; hold != NULL; hold = next) {
+        next = hold->open_next;
+        if (hold->passing)
             tn_hold_close(hold);
     }
 }

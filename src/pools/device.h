@@ -7,6 +7,7 @@
 #define TARN_POOLS_DEVICE_H
 
 #include "claims/fence.h"
+#include "claims/hold_index.h"
 #include "heap/rounding.h"
 #include "pools/callbacks.h"
 #include "pools/counters.h"
@@ -55,6 +56,8 @@ struct tarn_device {
     struct tn_lock lock;    /* rank DEVICE */
     struct tn_lock growing; /* rank GROW: the driver maps faster for one thread than for several */
     tarn_pool *pools;       /* guarded by lock; the default pool last */
+    uint64_t pool_serial;   /* of the newest pool; guarded by lock */
+    struct tn_hold_index holds; /* of all pools */
     /* released pools that only a proof lets go, when last looked at */
     atomic_uint_fast32_t unproven_count;
     uint64_t parked_proven;     /* the proof at the last look at parked pools; guarded by lock */

@@ -118,6 +118,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     made->properties = settings->properties;
     made->peer_mask = settings->peer_mask;
     made->holds = (struct tn_holds){.pool = made,
+                                    .index = &device->holds,
                                     .lock = &made->lock,
                                     .gpu = &device->gpu,
                                     .chunks = &made->chunks,
@@ -125,6 +126,8 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
                                     .user_count = &device->user_hold_count};
     renew(made);
     tn_lock_acquire(&device->lock);
+    device->pool_serial += 1;
+    made->holds.pool_serial = device->pool_serial;
     made->previous = NULL;
     made->next = device->pools;
     if (made->next != NULL)

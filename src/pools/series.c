@@ -45,27 +45,21 @@ static void share(tarn_pool *pool, tarn_pool *other)
     TN_ASSERT(atomic_load(&pool->replays) == atomic_load(&other->replays)); /* P17 */
 }
 
-static bool has_hold_of(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
-{
-    bool found;
-
-    tn_pool_lock(pool);
-    found = tn_holds_have(&pool->holds, capture_id, graph);
-    tn_pool_unlock(pool);
-    return found;
-}
-
 void tn_replays_merge_pools(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
 {
     tarn_device *device = pool->device;
+    const uint64_t keys[TN_HOLD_KEYS] = {
+        [TN_HOLD_CAPTURE] = capture_id, [TN_HOLD_GRAPH] = (uint64_t)(uintptr_t)graph};
+    uint64_t below = UINT64_MAX;
+    tarn_pool *other;
 
     TN_ASSERT(!tn_lock_held(TN_RANK_DEVICE));
     if (pool->is_default) /* it holds nothing for graphs */
         return;
     tn_lock_acquire(&device->lock);
-    for (tarn_pool *other = device->pools; other != NULL; other = other->next) {
-        if (atomic_load(&pool->replays) != atomic_load(&other->replays) && !other->is_default &&
-            has_hold_of(other, capture_id, graph))
+    /* No visit: which pools have such a hold is known without their locks. */
+    while ((other = tn_hold_index_pool(&device->holds, keys, &below)) != NULL) {
+        if (atomic_load(&pool->replays) != atomic_load(&other->replays) && !other->is_default)
             share(pool, other);
     }
     tn_lock_release(&device->lock);

@@ -27,30 +27,65 @@ void tn_device_collect(tarn_device *device)
     (void)tn_device_visit(device, collect, NULL);
 }
 
+static uint64_t key_of(tn_cu_graph graph)
+{
+    return (uint64_t)(uintptr_t)graph;
+}
+
 /* A capture which is over, and the graph which it made. */
 struct ended {
     uint64_t capture_id;
     tn_cu_graph graph;
     bool discard;
+    bool any; /* a hold was closed */
 };
 
 static bool close_capture(tarn_pool *pool, void *context)
 {
-    const struct ended *ended = context;
+    struct ended *ended = context;
+    uint64_t open_count = pool->holds.open_count;
 
     if (ended->discard)
         tn_pool_discard(pool, ended->capture_id);
     tn_holds_close_capture(pool, ended->capture_id, ended->graph);
+    ended->any = ended->any || pool->holds.open_count != open_count;
     return false;
 }
 
-void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph,
-                             bool discard)
+/* Later blocks are to have numbers behind the end_mark. */
+static void visit_ended(tarn_device *device, struct ended *ended)
 {
-    struct ended ended = {capture_id, graph, discard};
+    const uint64_t keys[TN_HOLD_KEYS] = {
+        [TN_HOLD_CAPTURE] = ended->capture_id, [TN_HOLD_GRAPH] = key_of(ended->graph)};
+
+    (void)tn_device_visit_holders(device, keys, close_capture, ended);
+    if (ended->any)
+        (void)tn_device_mark(device);
+}
+
+void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph)
+{
+    struct ended ended = {.capture_id = capture_id, .graph = graph};
 
     TN_ASSERT(capture_id != 0 || graph != NULL);
-    (void)tn_device_visit(device, close_capture, &ended);
+    visit_ended(device, &ended);
+}
+
+uint64_t tn_device_count_early(tarn_device *device)
+{
+    return atomic_load(&device->holds.early_count);
+}
+
+/* A hold which left early, and whose pool may have blocks of the capture, is counted before the
+ * index lacks it. */
+void tn_device_discard_capture(tarn_device *device, uint64_t capture_id, uint64_t early_count)
+{
+    struct ended ended = {.capture_id = capture_id, .discard = true};
+
+    TN_ASSERT(capture_id != 0);
+    visit_ended(device, &ended);
+    if (tn_device_count_early(device) != early_count)
+        (void)tn_device_visit(device, close_capture, &ended);
 }
 
 static bool know_graph(tarn_pool *pool, void *context)
@@ -64,7 +99,9 @@ static bool know_graph(tarn_pool *pool, void *context)
 void tn_device_know_graph(tarn_device *device, tn_cu_graph graph)
 {
     TN_ASSERT(graph != NULL);
-    (void)tn_device_visit(device, know_graph, &graph);
+    (void)tn_device_visit_holders(device,
+                                  (const uint64_t[TN_HOLD_KEYS]){[TN_HOLD_KEEPER] = key_of(graph)},
+                                  know_graph, &graph);
 }
 
 static bool expect_gone(tarn_pool *pool, void *context)
@@ -80,7 +117,10 @@ static bool expect_gone(tarn_pool *pool, void *context)
 
 void tn_device_expect_gone(tarn_device *device, tn_cu_graph graph)
 {
-    (void)tn_device_visit(device, expect_gone, &graph);
+    const uint64_t keys[TN_HOLD_KEYS] = {
+        [TN_HOLD_GRAPH] = key_of(graph), [TN_HOLD_KEEPER] = key_of(graph)};
+
+    (void)tn_device_visit_holders(device, keys, expect_gone, &graph);
 }
 
 static bool forget_capture(tarn_pool *pool, void *context)
@@ -93,7 +133,9 @@ static bool forget_capture(tarn_pool *pool, void *context)
 
 void tn_device_forget_capture(tarn_device *device, uint64_t capture_id)
 {
-    (void)tn_device_visit(device, forget_capture, &capture_id);
+    (void)tn_device_visit_holders(device,
+                                  (const uint64_t[TN_HOLD_KEYS]){[TN_HOLD_CAPTURE] = capture_id},
+                                  forget_capture, &capture_id);
 }
 
 static bool close_over(tarn_pool *pool, void *context)
@@ -134,7 +176,8 @@ uint64_t tn_device_end_mark(tarn_device *device, tn_cu_graph graph)
 {
     struct end end = {.graph = graph};
 
-    (void)tn_device_visit(device, find_end, &end);
+    (void)tn_device_visit_holders(
+        device, (const uint64_t[TN_HOLD_KEYS]){[TN_HOLD_KEEPER] = key_of(graph)}, find_end, &end);
     return end.any_open ? 0 : end.mark;
 }
 
@@ -210,5 +253,7 @@ static bool has_body(tarn_pool *pool, void *context)
 bool tn_device_has_body(tarn_device *device, uint64_t capture_id)
 {
     TN_ASSERT(capture_id != 0);
-    return tn_device_visit(device, has_body, &capture_id);
+    return tn_device_visit_holders(device,
+                                   (const uint64_t[TN_HOLD_KEYS]){[TN_HOLD_CAPTURE] = capture_id},
+                                   has_body, &capture_id);
 }

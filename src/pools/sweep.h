@@ -11,9 +11,14 @@
 void tn_device_collect(tarn_device *device);
 
 /* Closes the open holds of a capture which is over: by the capture's id, or by the graph which it
- * made. discard: makes live blocks of the capture DISCARDED. */
-void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph,
-                             bool discard);
+ * made. */
+void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph);
+
+/* tn_device_close_capture by the id, which also makes live blocks of the capture DISCARDED.
+ * early_count: what tn_device_count_early returned before the capture began. If holds have left
+ * early since then, all pools are visited. */
+void tn_device_discard_capture(tarn_device *device, uint64_t capture_id, uint64_t early_count);
+uint64_t tn_device_count_early(tarn_device *device);
 
 /* A tarn_graph stands for the graph from now on: nobody waits for its holds before
  * tn_device_expect_gone. */
@@ -52,7 +57,7 @@ TARN_MUST_CHECK tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_s
  * one. */
 uint64_t tn_device_mark(tarn_device *device);
 
-/* Whether any pool of the device knows the capture as a body's. */
+/* Whether any pool of the device knows the capture, which is under way, as a body's. */
 bool tn_device_has_body(tarn_device *device, uint64_t capture_id);
 
 #endif

@@ -6,17 +6,38 @@
 
 #include <stddef.h>
 
+static bool visit(tarn_pool *pool, tn_pool_visitor visitor, void *context)
+{
+    bool ended;
+
+    tn_pool_lock(pool);
+    ended = visitor(pool, context);
+    TN_ASSERT(tn_pool_is_locked(pool));
+    tn_pool_unlock(pool);
+    return ended;
+}
+
 bool tn_device_walk(tarn_device *device, tn_pool_visitor visitor, void *context)
 {
     bool ended = false;
 
     TN_ASSERT(tn_lock_is_held(&device->lock));
-    for (tarn_pool *pool = device->pools; pool != NULL && !ended; pool = pool->next) {
-        tn_pool_lock(pool);
-        ended = visitor(pool, context);
-        TN_ASSERT(tn_pool_is_locked(pool));
-        tn_pool_unlock(pool);
-    }
+    for (tarn_pool *pool = device->pools; pool != NULL && !ended; pool = pool->next)
+        ended = visit(pool, visitor, context);
+    return ended;
+}
+
+bool tn_device_visit_holders(tarn_device *device, const uint64_t keys[TN_HOLD_KEYS],
+                             tn_pool_visitor visitor, void *context)
+{
+    uint64_t below = UINT64_MAX;
+    bool ended = false;
+    tarn_pool *pool;
+
+    tn_lock_acquire(&device->lock);
+    while (!ended && (pool = tn_hold_index_pool(&device->holds, keys, &below)) != NULL)
+        ended = visit(pool, visitor, context);
+    tn_lock_release(&device->lock);
     return ended;
 }
 

@@ -15,6 +15,11 @@ typedef bool (*tn_pool_visitor)(tarn_pool *pool, void *context);
  * held. */
 bool tn_device_visit(tarn_device *device, tn_pool_visitor visitor, void *context);
 
+/* Visits the pools which have a hold with one of the keys, in the same order and with the same locks:
+ * see tn_hold_index_pool. */
+bool tn_device_visit_holders(tarn_device *device, const uint64_t keys[TN_HOLD_KEYS],
+                             tn_pool_visitor visitor, void *context);
+
 /* The walk alone, for a caller who holds the DEVICE lock longer. */
 bool tn_device_walk(tarn_device *device, tn_pool_visitor visitor, void *context);
 

@@ -213,7 +213,7 @@ START_TEST(two_holds_of_one_graph_are_one_holder)
 
     tn_pool_lock(pool);
     OK(tn_hold_open(pool, (struct tn_order){0, UINT64_MAX}, false, &second));
-    second->keeper = graph->driver_graph;
+    tn_hold_set_keeper(second, graph->driver_graph);
     second->chunks.words[0] = pool->holds.first->next->chunks.words[0];
     unit_chunk(block)->hold_count += 1;
     tn_pool_unlock(pool);
@@ -223,7 +223,9 @@ START_TEST(two_holds_of_one_graph_are_one_holder)
     OK(tn_account_device(device, &memory));
     expect(4 * MIB, 0, 0);
     ck_assert_uint_eq(memory.shared_pool_bytes, 0);
-    second->keeper = NULL; /* of a graph that was destroyed, and whose launch runs */
+    tn_pool_lock(pool);
+    tn_hold_set_keeper(second, NULL); /* of a graph that was destroyed, and whose launch runs */
+    tn_pool_unlock(pool);
     OK(tn_account_graph(graph, &memory));
     expect(0, 0, 0);
     ck_assert_uint_eq(memory.shared_pool_bytes, 4 * MIB);

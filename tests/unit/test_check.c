@@ -356,6 +356,30 @@ START_TEST(a_chunk_missing_in_the_map_of_its_hold_is_found)
 }
 END_TEST
 
+START_TEST(a_hold_that_the_index_does_not_have_is_found)
+{
+    void *captured;
+    tarn_graph *graph = unit_graph(pool, stream, 4096, &captured);
+    struct tn_hold *hold = pool->holds.first;
+    uint64_t key = hold->entries[TN_HOLD_KEEPER].key;
+
+    ck_assert_ptr_nonnull(graph);
+    tn_hold_index_put(&device->holds, TN_HOLD_KEEPER, &hold->entries[TN_HOLD_KEEPER], 0);
+    unit_expect_corrupt(pool, "P31");
+    hold->entries[TN_HOLD_KEEPER].key = key;
+    unit_expect_corrupt(pool, "P31");
+    hold->entries[TN_HOLD_KEEPER].key = 0;
+    tn_hold_index_put(&device->holds, TN_HOLD_KEEPER, &hold->entries[TN_HOLD_KEEPER], key);
+    pool->holds.open = hold;
+    unit_expect_corrupt(pool, "P31");
+    pool->holds.open = NULL;
+    hold->open = true;
+    unit_expect_corrupt(pool, "P31");
+    hold->open = false;
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 /* P8 */
 START_TEST(every_counter_is_recomputed)
 {
@@ -624,6 +648,7 @@ int main(void)
     tcase_add_test(broken, wrong_used_bytes_of_a_chunk_are_found);
     tcase_add_test(broken, a_hold_that_no_hold_accounts_for_is_found);
     tcase_add_test(broken, a_chunk_missing_in_the_map_of_its_hold_is_found);
+    tcase_add_test(broken, a_hold_that_the_index_does_not_have_is_found);
     tcase_add_test(broken, every_counter_is_recomputed);
     tcase_add_test(broken, a_grower_of_another_pool_is_found);
     tcase_add_test(broken, lists_of_a_heap_that_lack_something_are_found);

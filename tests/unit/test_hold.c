@@ -86,9 +86,9 @@ START_TEST(a_graph_finds_its_open_hold_before_closed_ones)
     ck_assert_ptr_null(tn_hold_find_graph(&pool->holds, graph));
     open = open_hold(captured, true);
     ck_assert_ptr_null(tn_hold_find_graph(&pool->holds, graph));
-    open->graph = graph;
+    tn_hold_set_graph(open, graph);
     closed = open_hold((struct tn_order){17, 5}, true);
-    closed->graph = graph;
+    tn_hold_set_graph(closed, graph);
     tn_hold_close(closed);
     ck_assert_ptr_eq(tn_hold_find_graph(&pool->holds, graph), open);
     tn_hold_drop(open);

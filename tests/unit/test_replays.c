@@ -238,7 +238,9 @@ START_TEST(pools_of_sections_in_one_graph_share_one_order)
     struct tn_hold *first = open_hold(pools[0], 5);
     struct tn_hold *second = open_hold(pools[1], 6);
 
-    first->graph = graph;
+    tn_pool_lock(pools[0]);
+    tn_hold_set_graph(first, graph);
+    tn_pool_unlock(pools[0]);
     tn_replays_merge_pools(pools[1], 6, NULL);
     ck_assert(!atomic_load(&replays_of(pools[1])->shared));
     tn_replays_merge_pools(pools[1], 6, graph);

@@ -33,12 +33,61 @@ static void open_holds(uint64_t capture_id)
 START_TEST(a_capture_is_closed_in_all_pools)
 {
     open_holds(4);
-    tn_device_close_capture(device, 5, NULL, false);
+    tn_device_close_capture(device, 5, NULL);
     for (size_t i = 0; i < 2; i++)
         ck_assert_uint_eq(pools[i]->holds.open_count, 1);
-    tn_device_close_capture(device, 4, NULL, false);
+    tn_device_close_capture(device, 4, NULL);
     for (size_t i = 0; i < 2; i++)
         ck_assert_uint_eq(pools[i]->holds.open_count, 0);
+}
+END_TEST
+
+/* Numbers that arenas of other pools had set aside are below the end. */
+START_TEST(blocks_of_all_pools_are_behind_a_captures_end)
+{
+    const struct tn_hold *hold;
+    struct tn_hold *opened;
+
+    (void)unit_alloc(pools[1], 4096, stream);
+    (void)unit_alloc(pools[1], 4096, stream);
+    tn_pool_lock(pools[0]);
+    OK(tn_hold_open(pools[0], (struct tn_order){17, 4}, false, &opened));
+    tn_pool_unlock(pools[0]);
+    hold = opened;
+    (void)unit_alloc(pools[1], 4096, stream);
+    tn_device_close_capture(device, 4, NULL);
+    ck_assert(!hold->open);
+    ck_assert_uint_ge(unit_block(unit_alloc(pools[1], 4096, stream))->sequence, hold->end_mark);
+}
+END_TEST
+
+/* Its block there has no hold any more, and is discarded all the same. */
+START_TEST(a_pool_whose_hold_left_early_discards_too)
+{
+    uint64_t early_count = tn_device_count_early(device);
+    struct tn_block *block = unit_block(unit_alloc(pools[0], 4096, stream));
+    struct tn_hold *hold;
+
+    for (uint64_t capture_id = 4; capture_id <= 5; capture_id++) {
+        tn_pool_lock(pools[0]);
+        OK(tn_hold_open(pools[0], (struct tn_order){17, capture_id}, false, &hold));
+        ck_assert(tn_block_add_cold(block));
+        tn_block_set_order(block, (struct tn_order){17, 5});
+        if (capture_id == 5)
+            tn_hold_drop(hold);
+        tn_pool_unlock(pools[0]);
+    }
+    ck_assert_uint_gt(tn_device_count_early(device), early_count);
+    tn_device_discard_capture(device, 5, early_count);
+    ck_assert_int_eq(block->state, TN_BLOCK_DISCARDED);
+    ck_assert_uint_eq(pools[0]->holds.open_count, 1);
+    tn_device_discard_capture(device, 4, early_count);
+    ck_assert_uint_eq(pools[0]->holds.open_count, 0);
+    early_count = tn_device_count_early(device);
+    tn_pool_lock(pools[0]);
+    tn_hold_drop(pools[0]->holds.first);
+    tn_pool_unlock(pools[0]);
+    ck_assert_uint_eq(tn_device_count_early(device), early_count);
 }
 END_TEST
 
@@ -57,6 +106,8 @@ START_TEST(a_body_is_found_in_any_pool)
 {
     const struct tn_body body = {.capture_id = 11, .outer_id = 10, .group = 1};
 
+    open_holds(10);
+    open_holds(11);
     ck_assert(!tn_device_has_body(device, 11));
     tn_pool_lock(pools[0]);
     OK(tn_body_open(pools[0], &body));
@@ -121,6 +172,8 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, make_pools, NULL);
     tcase_add_test(tcase, a_capture_is_closed_in_all_pools);
+    tcase_add_test(tcase, blocks_of_all_pools_are_behind_a_captures_end);
+    tcase_add_test(tcase, a_pool_whose_hold_left_early_discards_too);
     tcase_add_test(tcase, blocks_are_behind_a_mark_or_before_it);
     tcase_add_test(tcase, a_body_is_found_in_any_pool);
     tcase_add_test(tcase, a_stream_is_retired_in_all_pools_or_in_none);
