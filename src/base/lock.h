@@ -3,8 +3,8 @@
  *
  * A thread takes locks in rising rank, and two of one rank only where a comment says this. Debug
  * builds record each thread's locks. They check the order, double locking, and that an API call
- * returns without a lock. REPLAY, HOLDS and COUNTS are ranks of spin locks, the others of mutexes. A
- * thread may hold many ARENA locks: with POOL it takes the locks of all the pool's arenas. Without
+ * returns without a lock. REPLAY, HOLDS, AWAKE and COUNTS are ranks of spin locks, the others of
+ * mutexes. A thread may hold many ARENA locks: with POOL it takes the locks of all the pool's arenas. Without
  * POOL an arena's lock is taken alone (heap/arena_lock.h). ARENA is not recorded, since each
  * allocation takes an arena's lock.
  *
@@ -42,6 +42,8 @@
  *           has
  * HOLDS     a device's index of holds          nothing                   all else
  * RECORDS   one kind of recycled records       host allocation           all else
+ * AWAKE     a device's list of pools with      nothing                   all else
+ *           arenas awake
  * COUNTS    what a device has mapped           a few additions           all else
  * BARRIER   whether the kernel has a fence of  asking the kernel for     all else
  *           all processors                     one */
@@ -71,6 +73,7 @@ enum tn_rank {
     TN_RANK_PINNED,
     TN_RANK_HOLDS,
     TN_RANK_RECORDS,
+    TN_RANK_AWAKE,
     TN_RANK_COUNTS,
     TN_RANK_BARRIER,
     TN_RANK_COUNT,

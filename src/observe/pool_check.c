@@ -8,6 +8,7 @@
 #include "base/contract.h"
 #include "heap/check.h"
 #include "pools/arena_table.h"
+#include "pools/device.h"
 
 /* Sums of a walk over the blocks. */
 struct sums {
@@ -473,6 +474,27 @@ static tarn_status check_arenas(const tarn_pool *pool, struct sums *sums)
     return TARN_OK;
 }
 
+/* P32 */
+static tarn_status check_awake(tarn_pool *pool)
+{
+    struct tn_awake_pools *pools = &pool->device->awake;
+    const struct tn_awake_place *place = &pool->arenas.awake;
+    bool before;
+    bool behind;
+    bool listed;
+
+    tn_lock_acquire_spin(&pools->lock, TN_RANK_AWAKE);
+    listed = place->listed;
+    before = (place->previous != NULL ? place->previous->arenas.awake.next : pools->first) == pool;
+    behind = (place->next != NULL ? place->next->arenas.awake.previous : pools->last) == pool;
+    tn_lock_release_spin(&pools->lock, TN_RANK_AWAKE);
+    TN_EXPECT_EQUAL("P32", "whether a pool is listed as awake", listed,
+                    pool->arenas.first[TN_ARENAS_AWAKE] != NULL);
+    TN_EXPECT_EQUAL("P32", "whether the list of pools awake has the pool", before && behind,
+                    listed);
+    return TARN_OK;
+}
+
 tarn_status tn_pool_check_own(tarn_pool *pool, uint64_t *steps)
 {
     struct sums sums = {0};
@@ -487,6 +509,8 @@ tarn_status tn_pool_check_own(tarn_pool *pool, uint64_t *steps)
         status = check_vacated(pool, &sums);
     if (status == TARN_OK)
         status = check_arenas(pool, &sums);
+    if (status == TARN_OK)
+        status = check_awake(pool);
     if (status == TARN_OK)
         status = check_retired(pool);
     if (status == TARN_OK)

@@ -9,6 +9,8 @@
  *   P30  an arena that is not awake may neither allocate nor free without the pool's lock, counts
  *        nothing, has no loose block, and its inbox is closed and empty
  *
+ *   P32  a pool is in its device's list of pools awake exactly if an arena of it is awake
+ *
  * The arena's own lock guards the changes from awake to asleep and back: another thread that has
  * found the arena takes this lock, and sees that the arena may do nothing. While it sleeps the
  * pool's lock alone guards its heaps.
@@ -31,6 +33,11 @@ void tn_arena_wake(tarn_pool *pool, struct tn_arena *arena);
 
 /* Puts a stopped arena to sleep, and lets go of its lock. */
 void tn_arena_sleep(tarn_pool *pool, struct tn_arena *arena);
+
+/* The next pool with an arena awake which this round of visits has not met; NULL: none. A pool which
+ * wakes meanwhile may be left out. Locked once more in each round, a pool that nobody uses falls
+ * asleep. The DEVICE lock is held, and a pool which is going may be met. */
+tarn_pool *tn_awake_next(tarn_device *device, uint64_t round);
 
 /* Whether a stopped arena has gone unused for long. */
 bool tn_arena_is_tired(const struct tn_arena *arena);

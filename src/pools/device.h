@@ -34,6 +34,14 @@ struct tn_device_counters {
     struct tn_metric mapped[TN_METRICS];
 };
 
+/* The pools which have an arena awake: P32. Guarded by lock, rank AWAKE. */
+struct tn_awake_pools {
+    struct tn_spin lock;
+    tarn_pool *first; /* those visited lately come last, and those which have just woken */
+    tarn_pool *last;
+    uint64_t round; /* of visits; guarded by the DEVICE lock */
+};
+
 struct tarn_device {
     _Atomic uint64_t magic; /* TN_DEVICE_MAGIC; 0 in a recycled record */
     tarn_device *next;      /* guarded by the PROCESS lock; links recycled records */
@@ -58,6 +66,7 @@ struct tarn_device {
     tarn_pool *pools;       /* guarded by lock; the default pool last */
     uint64_t pool_serial;   /* of the newest pool; guarded by lock */
     struct tn_hold_index holds; /* of all pools */
+    struct tn_awake_pools awake;
     /* released pools that only a proof lets go, when last looked at */
     atomic_uint_fast32_t unproven_count;
     uint64_t parked_proven;     /* the proof at the last look at parked pools; guarded by lock */

@@ -53,6 +53,14 @@ struct tn_segment_list {
     uint64_t next_index;
 };
 
+/* A pool's place among those with an arena awake: P32. Guarded by the device's lock of rank AWAKE. */
+struct tn_awake_place {
+    tarn_pool *next;
+    tarn_pool *previous;
+    bool listed;
+    uint64_t round; /* of the last visit */
+};
+
 struct tn_arenas {
     struct tn_arena *first[TN_ARENA_LISTS];
     struct tn_arena *last[TN_ARENA_LISTS];
@@ -60,6 +68,7 @@ struct tn_arenas {
     uint64_t retired_count;  /* arenas of retired streams */
     uint64_t reserved_count; /* heaps with has_reserved */
     uint64_t proof_count;    /* events of streams found done: pools/proofs.h */
+    struct tn_awake_place awake;
 };
 
 /* The user's handles which claim the pool as a whole. */

@@ -9,6 +9,7 @@
 #include "claims/body.h"
 #include "heap/sequence.h"
 #include "pools/arenas.h"
+#include "pools/awake.h"
 #include "pools/captures.h"
 #include "pools/free.h"
 #include "pools/pending.h"
@@ -227,19 +228,19 @@ tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_stream stream, ui
 }
 
 /* Locking a pool drops the numbers which its arenas have set aside: they take higher numbers
- * afterwards. */
-static bool drop_numbers(tarn_pool *pool, void *unused)
-{
-    (void)pool;
-    (void)unused;
-    return false;
-}
-
+ * afterwards. Arenas asleep have set none aside, and arenas which wake later take higher ones. */
 uint64_t tn_device_mark(tarn_device *device)
 {
     uint64_t mark = tn_next_sequence(); /* taken before the arenas' numbers are dropped */
+    tarn_pool *pool;
 
-    (void)tn_device_visit(device, drop_numbers, NULL);
+    tn_lock_acquire(&device->lock);
+    device->awake.round += 1;
+    while ((pool = tn_awake_next(device, device->awake.round)) != NULL) {
+        tn_pool_lock(pool);
+        tn_pool_unlock(pool);
+    }
+    tn_lock_release(&device->lock);
     return mark;
 }
 

@@ -2,6 +2,7 @@
 /* Arenas that nobody uses fall asleep, and wake. */
 #include "pools/awake.h"
 
+#include "pools/sweep.h"
 #include "unit/two_streams.h"
 
 enum { MANY_LOCKS = 64 };
@@ -115,6 +116,50 @@ START_TEST(a_capture_ends_arenas_asleep)
 }
 END_TEST
 
+/* A round visits each of them once; none is visited for ever. */
+START_TEST(marks_visit_pools_until_they_sleep)
+{
+    tarn_pool *more = unit_pool(device);
+    struct tn_arena *arena = arena_of(stream);
+    uint64_t sequence;
+    void *block;
+
+    block = unit_alloc(more, 4096, stream);
+    ck_assert(pool->arenas.awake.listed && more->arenas.awake.listed);
+    OK(tarn_pool_validate(pool)); /* P32 */
+    sequence = unit_block(unit_alloc(pool, 4096, stream))->sequence;
+    ck_assert_uint_gt(tn_device_mark(device), sequence);
+    ck_assert_uint_eq(pool->arenas.awake.round, device->awake.round);
+    ck_assert_uint_eq(more->arenas.awake.round, device->awake.round);
+    for (int i = 0; i < MANY_LOCKS; i++)
+        (void)tn_device_mark(device);
+    ck_assert(!arena->awake && !pool->arenas.awake.listed && !more->arenas.awake.listed);
+    ck_assert_ptr_null(device->awake.first);
+    ck_assert_uint_lt(pool->arenas.awake.round, device->awake.round);
+    (void)unit_alloc(pool, 4096, stream);
+    ck_assert_ptr_eq(device->awake.first, pool);
+    OK(tarn_free(block));
+    OK(tarn_pool_destroy(more));
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(a_list_of_pools_awake_that_is_wrong_is_found)
+{
+    lock_often();
+    ck_assert(!pool->arenas.awake.listed);
+    pool->arenas.awake.listed = true;
+    unit_expect_corrupt(pool, "P32");
+    pool->arenas.awake.listed = false;
+    device->awake.first = pool;
+    device->awake.last = pool;
+    unit_expect_corrupt(pool, "P32");
+    device->awake.first = NULL;
+    device->awake.last = NULL;
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 START_TEST(what_is_wrong_with_an_arena_asleep_is_found)
 {
     struct tn_arena *arena = arena_of(other);
@@ -164,6 +209,8 @@ int main(void)
     tcase_add_test(tcase, memory_of_an_arena_asleep_moves_and_its_record_goes);
     tcase_add_test(tcase, a_stream_asleep_is_retired);
     tcase_add_test(tcase, a_capture_ends_arenas_asleep);
+    tcase_add_test(tcase, marks_visit_pools_until_they_sleep);
+    tcase_add_test(tcase, a_list_of_pools_awake_that_is_wrong_is_found);
     tcase_add_test(tcase, what_is_wrong_with_an_arena_asleep_is_found);
     tcase_add_test(tcase, many_streams_wake_few_arenas);
     suite_add_tcase(suite, tcase);
