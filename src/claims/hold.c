@@ -263,6 +263,12 @@ bool tn_holds_reserve(struct tn_holds *holds, size_t count)
     return true;
 }
 
+static void note_added(struct tn_chunk *chunk)
+{
+    chunk->hold_count += 1;
+    chunk->known_count += 1; /* P33: the hold is open */
+}
+
 void tn_hold_add(struct tn_hold *hold, const struct tn_block *block)
 {
     TN_ASSERT(hold->magic == TN_HOLD_MAGIC);
@@ -271,7 +277,7 @@ void tn_hold_add(struct tn_hold *hold, const struct tn_block *block)
         struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, offset);
 
         if (tn_chunk_set_add(&hold->chunks, chunk))
-            chunk->hold_count += 1;
+            note_added(chunk);
         offset = tn_chunk_end(chunk);
     }
 }
@@ -312,6 +318,31 @@ bool tn_holds_add_freed(struct tn_holds *holds, const struct tn_block *block)
     return added;
 }
 
+/* P33: a hold which is not open begins to be known, or ends. */
+static void count_known(struct tn_hold *hold, bool known)
+{
+    const struct tn_holds *holds = hold->holds;
+
+    for (size_t word = 0; word < hold->chunks.word_count; word++) {
+        for (uint64_t bits = hold->chunks.words[word]; bits != 0; bits &= bits - 1) {
+            size_t id = TN_CHUNK_SET_BITS * word + (size_t)__builtin_ctzll(bits);
+            struct tn_chunk *chunk = holds->chunks->by_id[id];
+
+            TN_ASSERT(known || chunk->known_count > 0);
+            chunk->known_count = known ? chunk->known_count + 1 : chunk->known_count - 1;
+        }
+    }
+}
+
+static void set_known(struct tn_hold *hold, bool known)
+{
+    if (hold->known == known)
+        return;
+    hold->known = known;
+    if (!hold->open)
+        count_known(hold, known);
+}
+
 void tn_hold_shut(struct tn_hold *hold)
 {
     struct tn_holds *holds = hold->holds;
@@ -324,6 +355,8 @@ void tn_hold_shut(struct tn_hold *hold)
     hold->open = false;
     hold->end_mark = tn_next_sequence();
     leave_open(holds, hold);
+    if (!hold->known)
+        count_known(hold, false);
     if (!hold->owned)
         atomic_fetch_sub(holds->user_count, 1);
 }
@@ -350,6 +383,7 @@ void tn_hold_leave(struct tn_hold *hold, bool proven)
     TN_ASSERT(tn_lock_is_held(holds->lock));
     TN_ASSERT(hold->magic == TN_HOLD_MAGIC);
     TN_ASSERT(!hold->open && holds->count > 0);
+    set_known(hold, false);
     for (size_t word = 0; word < hold->chunks.word_count; word++) {
         for (uint64_t bits = hold->chunks.words[word]; bits != 0; bits &= bits - 1)
             let_go(holds->chunks->by_id[TN_CHUNK_SET_BITS * word + (size_t)__builtin_ctzll(bits)],
@@ -474,7 +508,7 @@ void tn_holds_expect(struct tn_holds *holds, tn_cu_graph keeper)
          hold = next) {
         next = next_of(hold, TN_HOLD_KEEPER);
         hold->expected = true;
-        hold->known = false;
+        set_known(hold, false);
         tn_hold_set_keeper(hold, NULL);
     }
 }
@@ -484,28 +518,17 @@ void tn_holds_know(struct tn_holds *holds, tn_cu_graph keeper)
     TN_ASSERT(keeper != NULL);
     for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, key_of(keeper)); hold != NULL;
          hold = next_of(hold, TN_HOLD_KEEPER))
-        hold->known = true;
-}
-
-/* Whether the chunk is free but for holds which may go unseen. */
-static bool may_be_let_go(const struct tn_holds *holds, size_t id)
-{
-    const struct tn_chunk *chunk = holds->chunks->by_id[id];
-    const struct tn_hold *hold = holds->first;
-
-    if (chunk == NULL || chunk->hold_count == 0 || chunk->used_bytes > 0)
-        return false;
-    while (hold != NULL &&
-           (!(hold->open || hold->known) || !tn_chunk_set_has_id(&hold->chunks, id)))
-        hold = hold->next;
-    return hold == NULL;
+        set_known(hold, true);
 }
 
 bool tn_holds_may_let_go(const struct tn_holds *holds)
 {
     TN_ASSERT(tn_lock_is_held(holds->lock));
     for (size_t id = 0; holds->count > 0 && id < holds->chunks->ids; id++) {
-        if (may_be_let_go(holds, id))
+        const struct tn_chunk *chunk = holds->chunks->by_id[id];
+
+        if (chunk != NULL && chunk->hold_count > 0 && chunk->known_count == 0 &&
+            chunk->used_bytes == 0)
             return true;
     }
     return false;

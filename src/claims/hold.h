@@ -2,6 +2,7 @@
 /* hold.h -- a claim which keeps chunks from going.
  *
  *   P7  a chunk's hold_count is the number of holds of its pool which contain it
+ *   P33 a chunk's known_count is the number of those of its holds which are open or known
  *   P26 a chunk's outside_stamp is not above its freed_stamp; both are equal in idle memory which
  *       no hold contains
  *
@@ -98,7 +99,7 @@ struct tn_hold {
     tn_cu_graph keeper; /* the graph whose end ends the claimant; compared alone; NULL: destroyed */
     /* The keeper has an older hold here: both belong to the same graph; immutable. */
     bool beside;
-    bool known;    /* a tarn_graph stands for the keeper: the library will destroy it */
+    bool known;    /* P33: a tarn_graph stands for the keeper: the library will destroy it */
     bool expected; /* the library has destroyed the keeper: the claimant goes soon */
     /* the first call which noticed that the capture is broken; see graphs/broken.h */
     struct tn_hold_call noticed;

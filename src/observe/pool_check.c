@@ -142,6 +142,15 @@ static uint64_t count_holds(const tarn_pool *pool, uint32_t id)
     return count;
 }
 
+static uint64_t count_known_holds(const tarn_pool *pool, uint32_t id)
+{
+    uint64_t count = 0;
+
+    for (const struct tn_hold *hold = pool->holds.first; hold != NULL; hold = hold->next)
+        count += (hold->open || hold->known) && tn_chunk_set_has_id(&hold->chunks, id);
+    return count;
+}
+
 static uint64_t sum_of(const struct sums *sums, enum tn_metric_id id)
 {
     return sums->metrics[id][TN_HEAP_SMALL] + sums->metrics[id][TN_HEAP_LARGE];
@@ -158,7 +167,7 @@ static tarn_status check_chunks(const tarn_pool *pool, struct sums *sums)
         if (chunk == NULL)
             continue;
         count += 1;
-        sums->steps += pool->holds.count;
+        sums->steps += 2 * pool->holds.count;
         live_count += chunk->live_count;
         sums->metrics[TN_CHUNKS][chunk->kind] += 1;
         sums->metrics[TN_CHUNK_BYTES][chunk->kind] += chunk->memory != NULL ? chunk->bytes : 0;
@@ -170,6 +179,8 @@ static tarn_status check_chunks(const tarn_pool *pool, struct sums *sums)
                             tn_memory_is_mapped(chunk->memory), true);
         }
         TN_EXPECT_EQUAL("P7", "a chunk's holds", chunk->hold_count, count_holds(pool, chunk->id));
+        TN_EXPECT_EQUAL("P33", "a chunk's holds which are open or known", chunk->known_count,
+                        count_known_holds(pool, chunk->id));
         TN_EXPECT_EQUAL("P26", "what of a chunk's outside stamp is above its own",
                         chunk->outside_stamp - tn_min(chunk->outside_stamp, chunk->freed_stamp), 0);
         if (chunk->hold_count == 0 && chunk->heap->arena == &pool->idle)

@@ -49,6 +49,7 @@ struct tn_chunk {
     uint32_t live_count;  /* blocks in the index */
     uint32_t live_room;   /* blocks that the index has room for */
     uint32_t hold_count;  /* holds that contain it; 0: not captured */
+    uint32_t known_count; /* those which are open or known: P33 in claims/hold.h */
     uint32_t id;          /* index in the pool's table of chunks */
     int kind;             /* enum tn_heap_kind of the heap that mapped the chunk; immutable */
     bool was_used;        /* a free in the chunk was proven idle, and its stamp forgotten */

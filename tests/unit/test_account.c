@@ -216,6 +216,7 @@ START_TEST(two_holds_of_one_graph_are_one_holder)
     tn_hold_set_keeper(second, graph->driver_graph);
     second->chunks.words[0] = pool->holds.first->next->chunks.words[0];
     unit_chunk(block)->hold_count += 1;
+    unit_chunk(block)->known_count += 1;
     tn_pool_unlock(pool);
     ck_assert_uint_eq(unit_chunk(block)->hold_count, 2);
     OK(tn_account_graph(graph, &memory));

@@ -356,6 +356,22 @@ START_TEST(a_chunk_missing_in_the_map_of_its_hold_is_found)
 }
 END_TEST
 
+START_TEST(a_wrong_count_of_known_holds_is_found)
+{
+    void *captured;
+    tarn_graph *graph = unit_graph(pool, stream, 4096, &captured);
+    struct tn_chunk *held = unit_chunk(captured);
+
+    ck_assert_ptr_nonnull(graph);
+    ck_assert_uint_eq(held->known_count, 1);
+    pool->holds.first->known = false;
+    unit_expect_corrupt(pool, "P33");
+    pool->holds.first->known = true;
+    held->known_count += 1;
+    unit_expect_corrupt(pool, "P33");
+}
+END_TEST
+
 START_TEST(a_hold_that_the_index_does_not_have_is_found)
 {
     void *captured;
@@ -648,6 +664,7 @@ int main(void)
     tcase_add_test(broken, wrong_used_bytes_of_a_chunk_are_found);
     tcase_add_test(broken, a_hold_that_no_hold_accounts_for_is_found);
     tcase_add_test(broken, a_chunk_missing_in_the_map_of_its_hold_is_found);
+    tcase_add_test(broken, a_wrong_count_of_known_holds_is_found);
     tcase_add_test(broken, a_hold_that_the_index_does_not_have_is_found);
     tcase_add_test(broken, every_counter_is_recomputed);
     tcase_add_test(broken, a_grower_of_another_pool_is_found);
