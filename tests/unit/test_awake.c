@@ -39,6 +39,7 @@ START_TEST(an_arena_that_nobody_uses_falls_asleep)
     ck_assert(!idle->awake && idle->allocates == TN_NOT_STEADY && idle->frees == TN_NOT_STEADY);
     ck_assert_uint_eq(idle->store.spare_count, 0);
     ck_assert(arena_of(stream)->awake);
+    ck_assert_uint_le(arena_of(stream)->unused_locks, 3);
     ck_assert_int_eq(arena_of(stream)->allocates, TN_STEADY);
     OK(tarn_pool_validate(pool)); /* P30 */
 }
