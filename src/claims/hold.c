@@ -58,11 +58,6 @@ static void recycle_spent(void)
     }
 }
 
-static uint64_t key_of(tn_cu_graph graph)
-{
-    return (uint64_t)(uintptr_t)graph;
-}
-
 static void put(struct tn_hold *hold, enum tn_hold_key by, uint64_t key)
 {
     struct tn_hold_entry *entry = &hold->entries[by];
@@ -98,13 +93,13 @@ static uint64_t key_of_capture(uint64_t capture_id)
 void tn_hold_set_graph(struct tn_hold *hold, tn_cu_graph graph)
 {
     hold->graph = graph;
-    put(hold, TN_HOLD_GRAPH, key_of(graph));
+    put(hold, TN_HOLD_GRAPH, tn_hold_graph_key(graph));
 }
 
 void tn_hold_set_keeper(struct tn_hold *hold, tn_cu_graph keeper)
 {
     hold->keeper = keeper;
-    put(hold, TN_HOLD_KEEPER, key_of(keeper));
+    put(hold, TN_HOLD_KEEPER, tn_hold_graph_key(keeper));
 }
 
 static void enter_lists(struct tn_holds *holds, struct tn_hold *hold)
@@ -188,15 +183,15 @@ struct tn_hold *tn_hold_find(const struct tn_holds *holds, uint64_t capture_id)
 bool tn_holds_have(const struct tn_holds *holds, uint64_t capture_id, tn_cu_graph graph)
 {
     return first_of(holds, TN_HOLD_CAPTURE, key_of_capture(capture_id)) != NULL ||
-           first_of(holds, TN_HOLD_GRAPH, key_of(graph)) != NULL;
+           first_of(holds, TN_HOLD_GRAPH, tn_hold_graph_key(graph)) != NULL;
 }
 
 const struct tn_hold *tn_hold_find_graph(const struct tn_holds *holds, tn_cu_graph graph)
 {
     const struct tn_hold *found = NULL;
 
-    for (const struct tn_hold *hold = first_of(holds, TN_HOLD_GRAPH, key_of(graph)); hold != NULL;
-         hold = next_of(hold, TN_HOLD_GRAPH)) {
+    for (const struct tn_hold *hold = first_of(holds, TN_HOLD_GRAPH, tn_hold_graph_key(graph));
+         hold != NULL; hold = next_of(hold, TN_HOLD_GRAPH)) {
         if (found == NULL || (hold->open && (!found->open || hold->serial < found->serial)) ||
             (!hold->open && !found->open && hold->serial > found->serial))
             found = hold;
@@ -209,8 +204,8 @@ const struct tn_hold *tn_holds_select(struct tn_holds *holds, tn_cu_graph keeper
 {
     const struct tn_hold *first = NULL;
 
-    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, key_of(keeper)); hold != NULL;
-         hold = next_of(hold, TN_HOLD_KEEPER)) {
+    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, tn_hold_graph_key(keeper));
+         hold != NULL; hold = next_of(hold, TN_HOLD_KEEPER)) {
         TN_ASSERT(hold->keeper == keeper);
         TN_ASSERT(first == NULL || hold->serial < first->serial);
         hold->selected = first;
@@ -223,8 +218,8 @@ void tn_holds_forget_graph(struct tn_holds *holds, tn_cu_graph graph)
 {
     struct tn_hold *next;
 
-    for (struct tn_hold *hold = first_of(holds, TN_HOLD_GRAPH, key_of(graph)); hold != NULL;
-         hold = next) {
+    for (struct tn_hold *hold = first_of(holds, TN_HOLD_GRAPH, tn_hold_graph_key(graph));
+         hold != NULL; hold = next) {
         next = next_of(hold, TN_HOLD_GRAPH);
         if (!hold->open)
             tn_hold_set_graph(hold, NULL);
@@ -504,8 +499,8 @@ void tn_holds_expect(struct tn_holds *holds, tn_cu_graph keeper)
 {
     struct tn_hold *next;
 
-    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, key_of(keeper)); hold != NULL;
-         hold = next) {
+    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, tn_hold_graph_key(keeper));
+         hold != NULL; hold = next) {
         next = next_of(hold, TN_HOLD_KEEPER);
         hold->expected = true;
         set_known(hold, false);
@@ -516,8 +511,8 @@ void tn_holds_expect(struct tn_holds *holds, tn_cu_graph keeper)
 void tn_holds_know(struct tn_holds *holds, tn_cu_graph keeper)
 {
     TN_ASSERT(keeper != NULL);
-    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, key_of(keeper)); hold != NULL;
-         hold = next_of(hold, TN_HOLD_KEEPER))
+    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, tn_hold_graph_key(keeper));
+         hold != NULL; hold = next_of(hold, TN_HOLD_KEEPER))
         set_known(hold, true);
 }
 
@@ -536,7 +531,7 @@ bool tn_holds_may_let_go(const struct tn_holds *holds)
 
 void tn_hold_keep_by(struct tn_hold *hold, tn_cu_graph keeper)
 {
-    const struct tn_hold *other = first_of(hold->holds, TN_HOLD_KEEPER, key_of(keeper));
+    const struct tn_hold *other = first_of(hold->holds, TN_HOLD_KEEPER, tn_hold_graph_key(keeper));
 
     TN_ASSERT(hold == hold->holds->first && hold->keeper == NULL);
     hold->beside = other != NULL;

@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "abi/cuda.h"
 #include "base/spin.h"
 #include "tarn/types.h"
 
@@ -55,6 +56,12 @@ struct tn_hold_index {
     /* Holds which have left before anyone said that their captures were over. */
     atomic_uint_fast64_t early_count;
 };
+
+/* The key of a graph, as capture or as keeper. */
+static inline uint64_t tn_hold_graph_key(tn_cu_graph graph)
+{
+    return (uint64_t)(uintptr_t)graph;
+}
 
 /* Takes the entry out of its chain, and enters it under this key; key 0: nowhere. Without host
  * memory a table stays as it is, and chains grow. */

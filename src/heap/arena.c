@@ -149,12 +149,12 @@ void tn_segment_set_grower(struct tn_segment *segment, struct tn_heap *heap)
         heap->segments = segment;
 }
 
-void tn_segment_unite_idle(struct tn_segment *segment, const struct tn_arena *idle)
+void tn_segment_unite_idle(struct tn_segment *segment, const struct tn_heap *heap)
 {
     TN_ASSERT(segment->idle_bytes <= segment->owned_bytes);
-    if (segment->idle_bytes == 0 || segment->idle_bytes < segment->owned_bytes)
+    if (!is_idle(heap) || segment->idle_bytes < segment->owned_bytes)
         return;
-    segment->first_arena = idle;
+    segment->first_arena = heap->arena;
     segment->mixed = false; /* P2 */
 }
 

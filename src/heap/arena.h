@@ -265,8 +265,9 @@ static inline void tn_segment_admit(struct tn_segment *segment, const struct tn_
         segment->mixed = true; /* P2 */
 }
 
-/* If all chunks of the segment are now idle memory's, whose arena is this, it is no longer mixed. */
-void tn_segment_unite_idle(struct tn_segment *segment, const struct tn_arena *idle);
+/* The heap has just got a chunk of the segment. If the heap is idle memory's, and idle memory has all
+ * its chunks now, the segment is no longer mixed. */
+void tn_segment_unite_idle(struct tn_segment *segment, const struct tn_heap *heap);
 
 /* bytes: the arena's chunks of the segment. If these are all its chunks, the segment is no longer
  * mixed. */

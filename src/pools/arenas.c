@@ -38,7 +38,9 @@ struct tn_arena *tn_arena_find(tarn_pool *pool, struct tn_order order)
     struct tn_arena *arena = tn_arena_seek(pool, order);
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    if ((arena == NULL || !tn_order_equal(arena->order, order)) && order.capture_id != 0)
+    if (arena != NULL && !tn_order_equal(arena->order, order))
+        arena = NULL; /* of another order with the same key */
+    if (arena == NULL && order.capture_id != 0)
         arena = find_of_capture(pool, order);
     if (arena != NULL && arena != pool->arenas.first[TN_ARENAS_ALL]) {
         tn_arena_unlink(pool, arena, TN_ARENAS_ALL);
@@ -182,6 +184,7 @@ static void pass_chunks(struct ending *ending, struct tn_heap *from, struct tn_h
         to->mapped_bytes += chunk->bytes;
         tn_segment_admit(atomic_load(&chunk->segment), to);
         tn_chunk_pass(chunk, to);
+        tn_segment_unite_idle(atomic_load(&chunk->segment), to);
         for (uint32_t i = 0; chunk->live_count > 0 && i < chunk->live_size; i++) {
             struct tn_block *block = tn_live_block_in(chunk, i);
 
@@ -210,13 +213,9 @@ static void pass_free(tarn_pool *pool, struct tn_block *list, struct tn_arena *t
     struct tn_block *next;
 
     for (struct tn_block *block = tn_blocks_sort(list); block != NULL; block = next) {
-        struct tn_segment *segment = block->segment;
-
         next = block->list_next;
         tn_block_pass(block, &to->heaps[block->heap->kind]);
         (void)tn_heap_put(&pool->store, block);
-        if (to == &pool->idle)
-            tn_segment_unite_idle(segment, to);
     }
 }
 

@@ -49,7 +49,7 @@ void tn_replays_merge_pools(tarn_pool *pool, uint64_t capture_id, tn_cu_graph gr
 {
     tarn_device *device = pool->device;
     const uint64_t keys[TN_HOLD_KEYS] = {
-        [TN_HOLD_CAPTURE] = capture_id, [TN_HOLD_GRAPH] = (uint64_t)(uintptr_t)graph};
+        [TN_HOLD_CAPTURE] = capture_id, [TN_HOLD_GRAPH] = tn_hold_graph_key(graph)};
     uint64_t below = UINT64_MAX;
     tarn_pool *other;
 

@@ -28,11 +28,6 @@ void tn_device_collect(tarn_device *device)
     (void)tn_device_visit(device, collect, NULL);
 }
 
-static uint64_t key_of(tn_cu_graph graph)
-{
-    return (uint64_t)(uintptr_t)graph;
-}
-
 /* A capture which is over, and the graph which it made. */
 struct ended {
     uint64_t capture_id;
@@ -57,7 +52,7 @@ static bool close_capture(tarn_pool *pool, void *context)
 static void visit_ended(tarn_device *device, struct ended *ended)
 {
     const uint64_t keys[TN_HOLD_KEYS] = {
-        [TN_HOLD_CAPTURE] = ended->capture_id, [TN_HOLD_GRAPH] = key_of(ended->graph)};
+        [TN_HOLD_CAPTURE] = ended->capture_id, [TN_HOLD_GRAPH] = tn_hold_graph_key(ended->graph)};
 
     (void)tn_device_visit_holders(device, keys, close_capture, ended);
     if (ended->any)
@@ -100,9 +95,9 @@ static bool know_graph(tarn_pool *pool, void *context)
 void tn_device_know_graph(tarn_device *device, tn_cu_graph graph)
 {
     TN_ASSERT(graph != NULL);
-    (void)tn_device_visit_holders(device,
-                                  (const uint64_t[TN_HOLD_KEYS]){[TN_HOLD_KEEPER] = key_of(graph)},
-                                  know_graph, &graph);
+    (void)tn_device_visit_holders(
+        device, (const uint64_t[TN_HOLD_KEYS]){[TN_HOLD_KEEPER] = tn_hold_graph_key(graph)},
+        know_graph, &graph);
 }
 
 static bool expect_gone(tarn_pool *pool, void *context)
@@ -119,7 +114,7 @@ static bool expect_gone(tarn_pool *pool, void *context)
 void tn_device_expect_gone(tarn_device *device, tn_cu_graph graph)
 {
     const uint64_t keys[TN_HOLD_KEYS] = {
-        [TN_HOLD_GRAPH] = key_of(graph), [TN_HOLD_KEEPER] = key_of(graph)};
+        [TN_HOLD_GRAPH] = tn_hold_graph_key(graph), [TN_HOLD_KEEPER] = tn_hold_graph_key(graph)};
 
     (void)tn_device_visit_holders(device, keys, expect_gone, &graph);
 }
@@ -178,7 +173,8 @@ uint64_t tn_device_end_mark(tarn_device *device, tn_cu_graph graph)
     struct end end = {.graph = graph};
 
     (void)tn_device_visit_holders(
-        device, (const uint64_t[TN_HOLD_KEYS]){[TN_HOLD_KEEPER] = key_of(graph)}, find_end, &end);
+        device, (const uint64_t[TN_HOLD_KEYS]){[TN_HOLD_KEEPER] = tn_hold_graph_key(graph)},
+        find_end, &end);
     return end.any_open ? 0 : end.mark;
 }
 

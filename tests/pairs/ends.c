@@ -156,28 +156,11 @@ const struct pairs_module pairs_give_back_refused = {
  * at once. */
 static _Thread_local jmp_buf back;
 
-/* The limit is lifted once, by whoever comes first; another thread that comes behind tries again. */
-static bool lift(struct pairs_member *m, tarn_device *device)
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    bool first;
-
-    (void)pthread_mutex_lock(&lock);
-    first = m->is_open;
-    if (first) {
-        m->is_open = false;
-        m->number += 1;
-        GIVE(tarn_device_set_limit(device, 0));
-    }
-    (void)pthread_mutex_unlock(&lock);
-    return first;
-}
-
 static bool leave(tarn_device *device, size_t wanted_bytes, void *user)
 {
     struct pairs_member *m = user;
     void (*inside)(struct pairs_member * other) = m->inside;
-    bool first = lift(m, device);
+    bool first = pairs_lift_limit(m, device);
 
     (void)wanted_bytes;
     if (!pthread_equal(pthread_self(), m->thread))

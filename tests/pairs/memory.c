@@ -257,8 +257,7 @@ const struct pairs_module pairs_trim = {
 /* Ladder: the device is at its limit, and a callback gives a hoard. */
 enum { HOARD = 128 << 20 };
 
-/* Whether this call is the one that gives it. The limit is lifted before other threads go on. */
-static bool open_hoard(struct pairs_member *m, tarn_device *device)
+bool pairs_lift_limit(struct pairs_member *m, tarn_device *device)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     bool first;
@@ -280,7 +279,7 @@ static bool give_hoard(tarn_device *device, size_t wanted_bytes, void *user)
     void (*inside)(struct pairs_member * other) = m->inside;
 
     (void)wanted_bytes;
-    if (!open_hoard(m, device))
+    if (!pairs_lift_limit(m, device))
         return m->number > 0; /* another thread's call has lifted the limit */
     m->inside = NULL;
     if (pw.seed % 2 == 1)

@@ -191,6 +191,9 @@ uint64_t pairs_random(uint64_t below);
 tarn_pool *pairs_pool(struct pairs_member *m);
 
 /* Blocks, by their place in the books. What could not be had is PAIRS_NONE, and may be given to all of these. */
+/* For free-memory callbacks: lifts the device's limit if the member has set it, and nobody else has lifted it. Other
+ * threads that come behind go on when it is lifted. */
+bool pairs_lift_limit(struct pairs_member *m, tarn_device *device);
 int pairs_alloc(struct pairs_member *m, size_t bytes, tn_cu_stream stream); /* of the shared pool */
 int pairs_alloc_default(size_t bytes, tn_cu_stream stream); /* of the default pool */
 int pairs_malloc(size_t bytes, tn_cu_stream stream);        /* of the pool that routes choose */
