@@ -5,7 +5,7 @@
  * builds record each thread's locks. They check the order, double locking, and that an API call
  * returns without a lock. REPLAY, HOLDS, AWAKE and COUNTS are ranks of spin locks, the others of
  * mutexes. A thread may hold many ARENA locks: with POOL it takes the locks of all the pool's arenas
- * that are awake (pools/awake.h). Without POOL an arena's lock is taken alone (heap/arena_lock.h).
+ * that are awake (pools/pool_lock.h). Without POOL an arena's lock is taken alone (heap/arena_lock.h).
  * ARENA is not recorded, since each allocation takes an arena's lock.
  *
  * rank      protects                           allowed while held        not allowed while held

@@ -176,7 +176,7 @@ static void plan_retired(struct tn_settlement *settlement)
     const tarn_pool *pool = settlement->pool;
     enum fate fate = GOES;
 
-    for (const struct tn_arena *arena = pool->arenas.first[TN_ARENAS_RETIRED]; arena != NULL;
+    for (const struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_RETIRED]; arena != NULL;
          arena = arena->in[TN_ARENAS_RETIRED].next) {
         fate = worse(fate, fate_by_fence(settlement, arena->fence));
         settlement->serves_captures =
@@ -231,7 +231,7 @@ tarn_status tn_settle_prepare(const struct tn_settlement *settlement)
 
     TN_ASSERT(tn_pool_is_locked(pool));
     for (const struct tn_arena *arena =
-             settlement->ends_retired ? pool->arenas.first[TN_ARENAS_RETIRED] : NULL;
+             settlement->ends_retired ? pool->arenas.lists.first[TN_ARENAS_RETIRED] : NULL;
          arena != NULL && follows; arena = arena->in[TN_ARENAS_RETIRED].next)
         follows = follow(settlement, arena->fence, &last);
     for (const struct tn_block *block = pool->pending.first; block != NULL && follows;

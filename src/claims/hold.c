@@ -93,13 +93,13 @@ static uint64_t key_of_capture(uint64_t capture_id)
 void tn_hold_set_graph(struct tn_hold *hold, tn_cu_graph graph)
 {
     hold->graph = graph;
-    put(hold, TN_HOLD_GRAPH, tn_hold_graph_key(graph));
+    put(hold, TN_HOLD_GRAPH, (uintptr_t)graph);
 }
 
 void tn_hold_set_keeper(struct tn_hold *hold, tn_cu_graph keeper)
 {
     hold->keeper = keeper;
-    put(hold, TN_HOLD_KEEPER, tn_hold_graph_key(keeper));
+    put(hold, TN_HOLD_KEEPER, (uintptr_t)keeper);
 }
 
 static void enter_lists(struct tn_holds *holds, struct tn_hold *hold)
@@ -183,14 +183,14 @@ struct tn_hold *tn_hold_find(const struct tn_holds *holds, uint64_t capture_id)
 bool tn_holds_have(const struct tn_holds *holds, uint64_t capture_id, tn_cu_graph graph)
 {
     return first_of(holds, TN_HOLD_CAPTURE, key_of_capture(capture_id)) != NULL ||
-           first_of(holds, TN_HOLD_GRAPH, tn_hold_graph_key(graph)) != NULL;
+           first_of(holds, TN_HOLD_GRAPH, (uintptr_t)graph) != NULL;
 }
 
 const struct tn_hold *tn_hold_find_graph(const struct tn_holds *holds, tn_cu_graph graph)
 {
     const struct tn_hold *found = NULL;
 
-    for (const struct tn_hold *hold = first_of(holds, TN_HOLD_GRAPH, tn_hold_graph_key(graph));
+    for (const struct tn_hold *hold = first_of(holds, TN_HOLD_GRAPH, (uintptr_t)graph);
          hold != NULL; hold = next_of(hold, TN_HOLD_GRAPH)) {
         if (found == NULL || (hold->open && (!found->open || hold->serial < found->serial)) ||
             (!hold->open && !found->open && hold->serial > found->serial))
@@ -204,8 +204,8 @@ const struct tn_hold *tn_holds_select(struct tn_holds *holds, tn_cu_graph keeper
 {
     const struct tn_hold *first = NULL;
 
-    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, tn_hold_graph_key(keeper));
-         hold != NULL; hold = next_of(hold, TN_HOLD_KEEPER)) {
+    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, (uintptr_t)keeper); hold != NULL;
+         hold = next_of(hold, TN_HOLD_KEEPER)) {
         TN_ASSERT(hold->keeper == keeper);
         TN_ASSERT(first == NULL || hold->serial < first->serial);
         hold->selected = first;
@@ -218,8 +218,8 @@ void tn_holds_forget_graph(struct tn_holds *holds, tn_cu_graph graph)
 {
     struct tn_hold *next;
 
-    for (struct tn_hold *hold = first_of(holds, TN_HOLD_GRAPH, tn_hold_graph_key(graph));
-         hold != NULL; hold = next) {
+    for (struct tn_hold *hold = first_of(holds, TN_HOLD_GRAPH, (uintptr_t)graph); hold != NULL;
+         hold = next) {
         next = next_of(hold, TN_HOLD_GRAPH);
         if (!hold->open)
             tn_hold_set_graph(hold, NULL);
@@ -499,8 +499,8 @@ void tn_holds_expect(struct tn_holds *holds, tn_cu_graph keeper)
 {
     struct tn_hold *next;
 
-    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, tn_hold_graph_key(keeper));
-         hold != NULL; hold = next) {
+    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, (uintptr_t)keeper); hold != NULL;
+         hold = next) {
         next = next_of(hold, TN_HOLD_KEEPER);
         hold->expected = true;
         set_known(hold, false);
@@ -511,8 +511,8 @@ void tn_holds_expect(struct tn_holds *holds, tn_cu_graph keeper)
 void tn_holds_know(struct tn_holds *holds, tn_cu_graph keeper)
 {
     TN_ASSERT(keeper != NULL);
-    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, tn_hold_graph_key(keeper));
-         hold != NULL; hold = next_of(hold, TN_HOLD_KEEPER))
+    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, (uintptr_t)keeper); hold != NULL;
+         hold = next_of(hold, TN_HOLD_KEEPER))
         set_known(hold, true);
 }
 
@@ -531,7 +531,7 @@ bool tn_holds_may_let_go(const struct tn_holds *holds)
 
 void tn_hold_keep_by(struct tn_hold *hold, tn_cu_graph keeper)
 {
-    const struct tn_hold *other = first_of(hold->holds, TN_HOLD_KEEPER, tn_hold_graph_key(keeper));
+    const struct tn_hold *other = first_of(hold->holds, TN_HOLD_KEEPER, (uintptr_t)keeper);
 
     TN_ASSERT(hold == hold->holds->first && hold->keeper == NULL);
     hold->beside = other != NULL;

@@ -163,19 +163,22 @@ bool tn_hold_index_has(struct tn_hold_index *index, enum tn_hold_key by,
     return other != NULL;
 }
 
-tarn_pool *tn_hold_index_pool(struct tn_hold_index *index, const uint64_t keys[TN_HOLD_KEYS],
+tarn_pool *tn_hold_index_pool(struct tn_hold_index *index, const struct tn_hold_keys *keys,
                               uint64_t *below)
 {
+    const uint64_t key_of[TN_HOLD_KEYS] = {[TN_HOLD_CAPTURE] = keys->capture_id,
+                                           [TN_HOLD_GRAPH] = (uintptr_t)keys->graph,
+                                           [TN_HOLD_KEEPER] = (uintptr_t)keys->keeper};
     const struct tn_hold_entry *newest = NULL;
     tarn_pool *pool = NULL;
 
     lock(index);
     for (int by = 0; by < TN_HOLD_KEYS; by++) {
         const struct tn_hold_entry *entry =
-            keys[by] != 0 ? *chain_of(&index->tables[by], keys[by]) : NULL;
+            key_of[by] != 0 ? *chain_of(&index->tables[by], key_of[by]) : NULL;
 
         for (; entry != NULL; entry = entry->next) {
-            if (entry->key == keys[by] && entry->pool_serial < *below &&
+            if (entry->key == key_of[by] && entry->pool_serial < *below &&
                 (newest == NULL || entry->pool_serial > newest->pool_serial))
                 newest = entry;
         }

@@ -30,11 +30,18 @@ struct tn_hold;
 
 enum tn_hold_key { TN_HOLD_CAPTURE, TN_HOLD_GRAPH, TN_HOLD_KEEPER, TN_HOLD_KEYS };
 
+/* What holds are searched by; 0 or NULL: not asked for. */
+struct tn_hold_keys {
+    uint64_t capture_id;
+    tn_cu_graph graph;
+    tn_cu_graph keeper;
+};
+
 /* A hold's place under one key. */
 struct tn_hold_entry {
     struct tn_hold_entry *next; /* in the chain */
     struct tn_hold_entry *previous;
-    uint64_t key;         /* 0: in no chain */
+    uint64_t key;         /* of a graph: its handle; 0: in no chain */
     struct tn_hold *hold; /* immutable in a chain, as the rest */
     tarn_pool *pool;
     uint64_t pool_serial; /* rises with each pool of the device */
@@ -57,12 +64,6 @@ struct tn_hold_index {
     atomic_uint_fast64_t early_count;
 };
 
-/* The key of a graph, as capture or as keeper. */
-static inline uint64_t tn_hold_graph_key(tn_cu_graph graph)
-{
-    return (uint64_t)(uintptr_t)graph;
-}
-
 /* Takes the entry out of its chain, and enters it under this key; key 0: nowhere. Without host
  * memory a table stays as it is, and chains grow. */
 void tn_hold_index_put(struct tn_hold_index *index, enum tn_hold_key by,
@@ -75,9 +76,9 @@ struct tn_hold *tn_hold_index_first(struct tn_hold_index *index, enum tn_hold_ke
 struct tn_hold *tn_hold_index_next(struct tn_hold_index *index, const struct tn_hold_entry *entry);
 
 /* Of the pools older than the one with the serial *below which have a hold with one of the keys,
- * the newest; NULL: none. Its serial is put to *below. keys: by enum tn_hold_key; 0: not asked for.
- * The DEVICE lock is held, without which no pool goes. */
-tarn_pool *tn_hold_index_pool(struct tn_hold_index *index, const uint64_t keys[TN_HOLD_KEYS],
+ * the newest; NULL: none. Its serial is put to *below. The DEVICE lock is held, without which no pool
+ * goes. */
+tarn_pool *tn_hold_index_pool(struct tn_hold_index *index, const struct tn_hold_keys *keys,
                               uint64_t *below);
 
 /* Whether the entry is in the chain of its key: for checks. */

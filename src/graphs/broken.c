@@ -48,7 +48,7 @@ static void search_pool(tarn_pool *pool, uint64_t capture_id, struct tn_broken *
 
     TN_ASSERT(tn_pool_is_locked(pool));
     TN_ASSERT(capture_id != 0);
-    for (const struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+    for (const struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
          arena = tn_arena_next(arena)) {
         if (arena->order.capture_id == capture_id)
             newest = tn_max(newest, newest_of(arena));
@@ -196,7 +196,7 @@ static bool put_pool_forks(tarn_pool *pool, void *context)
 {
     struct forks *forks = context;
 
-    for (const struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+    for (const struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
          arena = tn_arena_next(arena)) {
         if (!is_fork(arena, forks->origin))
             continue;

@@ -87,7 +87,7 @@ static bool searches_forks(tarn_capture *capture)
     TN_ASSERT(tn_lock_none_held());
     TN_ASSERT(capture->capture_id != 0);
     tn_pool_lock(pool);
-    arena = pool->arenas.first[TN_ARENAS_OF_CAPTURES];
+    arena = pool->arenas.lists.first[TN_ARENAS_OF_CAPTURES];
     while (arena != NULL &&
            (arena->order.capture_id != capture->capture_id || arena->order.stream_id == own_id))
         arena = arena->in[TN_ARENAS_OF_CAPTURES].next;

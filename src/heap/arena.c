@@ -356,3 +356,46 @@ struct tn_block *tn_heap_carve(struct tn_block_store *store, struct tn_block *bl
 {
     return carve(store, block, offset, bytes);
 }
+
+void tn_arena_link(struct tn_arena_lists *lists, struct tn_arena *arena, enum tn_arena_list list)
+{
+    struct tn_arena *second = lists->first[list];
+
+    arena->in[list] = (struct tn_arena_link){.next = second};
+    if (second != NULL)
+        second->in[list].previous = arena;
+    else
+        lists->last[list] = arena;
+    lists->first[list] = arena;
+}
+
+void tn_arena_unlink(struct tn_arena_lists *lists, struct tn_arena *arena, enum tn_arena_list list)
+{
+    const struct tn_arena_link *link = &arena->in[list];
+
+    TN_ASSERT(link->previous != NULL || lists->first[list] == arena);
+    if (link->previous != NULL)
+        link->previous->in[list].next = link->next;
+    else
+        lists->first[list] = link->next;
+    if (link->next != NULL)
+        link->next->in[list].previous = link->previous;
+    else
+        lists->last[list] = link->previous;
+}
+
+void tn_arena_put_last(struct tn_arena_lists *lists, struct tn_arena *arena,
+                       enum tn_arena_list list)
+{
+    struct tn_arena *before;
+
+    tn_arena_unlink(lists, arena, list);
+    before = lists->last[list];
+    if (before == NULL) {
+        tn_arena_link(lists, arena, list);
+        return;
+    }
+    arena->in[list] = (struct tn_arena_link){.previous = before};
+    before->in[list].next = arena;
+    lists->last[list] = arena;
+}

@@ -53,7 +53,7 @@ enum tn_steadiness {
     TN_STEADY_SHARED, /* others may: the arena has an inbox */
 };
 
-/* A pool's lists of arenas. */
+/* The lists which a pool has of its arenas. */
 enum tn_arena_list {
     TN_ARENAS_ALL, /* most recently used first */
     TN_ARENAS_OF_CAPTURES,
@@ -68,6 +68,11 @@ struct tn_arena_link {
     struct tn_arena *previous;
 };
 
+struct tn_arena_lists {
+    struct tn_arena *first[TN_ARENA_LISTS];
+    struct tn_arena *last[TN_ARENA_LISTS];
+};
+
 struct tn_arena {
     uint64_t magic;        /* 0: nobody has a handle of an arena */
     struct tn_arena *next; /* links recycled records */
@@ -78,7 +83,7 @@ struct tn_arena {
     bool coalesces : 1;
     bool asks : 1;            /* its stream is asked how far it has come; set at the same time */
     bool was_asked : 1;       /* an event of its stream is under way, or nobody has looked since */
-    bool awake : 1;           /* P30: in the pool's list of those awake; see pools/awake.h */
+    bool awake : 1;           /* P30: in the pool's list of those awake; see pools/pool_lock.h */
     atomic_bool owner_inside; /* see heap/arena_lock.h */
     uint8_t allocates;        /* enum tn_steadiness; set when the pool is unlocked */
     uint8_t frees;            /* the same */
@@ -365,5 +370,28 @@ static TN_ALWAYS_INLINE void tn_arena_count_free(struct tn_arena *arena, struct 
     heap->counters.freed.requested += block->requested;
     arena->counters.live_bytes -= (int64_t)bytes;
 }
+
+/* Takes a loose block out of the books; epoch: when it was freed. */
+static TN_ALWAYS_INLINE void tn_block_leave(struct tn_block *block, uint64_t epoch)
+{
+    struct tn_chunk *chunk = tn_block_chunk_at(block, block->offset);
+
+    TN_ASSERT(block->state == TN_BLOCK_LOOSE || block->state == TN_BLOCK_LIVE);
+    tn_chunk_live_remove(chunk, block);
+    if (tn_block_end(block) <= tn_chunk_end(chunk)) {
+        TN_ASSERT(chunk->used_bytes >= tn_block_bytes(block)); /* P6 */
+        chunk->used_bytes -= tn_block_bytes(block);
+        chunk->freed_stamp = tn_max(chunk->freed_stamp, epoch);
+    } else {
+        tn_block_count_freed(block, epoch, 0); /* of its arena's own order: P26 */
+    }
+}
+
+/* Enters an arena as the first of a list, takes it out of one, or puts it to the end of one it is
+ * in. The lock of the pool is held. */
+void tn_arena_link(struct tn_arena_lists *lists, struct tn_arena *arena, enum tn_arena_list list);
+void tn_arena_unlink(struct tn_arena_lists *lists, struct tn_arena *arena, enum tn_arena_list list);
+void tn_arena_put_last(struct tn_arena_lists *lists, struct tn_arena *arena,
+                       enum tn_arena_list list);
 
 #endif

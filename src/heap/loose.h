@@ -63,22 +63,6 @@ static TN_ALWAYS_INLINE bool tn_loose_is_edge(const struct tn_block *block)
     return TN_UNLIKELY(block->units > TN_LOOSE_LARGE_UNITS) && tn_block_is_at_unmapped(block);
 }
 
-/* Takes a loose block out of the books; epoch: when it was freed. */
-static TN_ALWAYS_INLINE void tn_block_leave(struct tn_block *block, uint64_t epoch)
-{
-    struct tn_chunk *chunk = tn_block_chunk_at(block, block->offset);
-
-    TN_ASSERT(block->state == TN_BLOCK_LOOSE || block->state == TN_BLOCK_LIVE);
-    tn_chunk_live_remove(chunk, block);
-    if (tn_block_end(block) <= tn_chunk_end(chunk)) {
-        TN_ASSERT(chunk->used_bytes >= tn_block_bytes(block)); /* P6 */
-        chunk->used_bytes -= tn_block_bytes(block);
-        chunk->freed_stamp = tn_max(chunk->freed_stamp, epoch);
-    } else {
-        tn_block_count_freed(block, epoch, 0); /* of its arena's own order: P26 */
-    }
-}
-
 /* Coalesces a loose block which is in no slot, and not the one freed last. */
 TN_APART void tn_loose_coalesce(struct tn_arena *arena, struct tn_block *block);
 
@@ -92,20 +76,6 @@ static inline void tn_loose_shelve_last(struct tn_arena *arena, struct tn_heap *
 {
     if (heap->loose != NULL)
         tn_loose_shelve(arena, heap);
-}
-
-/* Coalesces all loose blocks of the heap. */
-static inline void tn_loose_coalesce_all(struct tn_arena *arena, struct tn_heap *heap)
-{
-    struct tn_block *last = heap->loose;
-
-    heap->loose_turn = 0;
-    heap->loose = NULL; /* P19 */
-    if (last != NULL)
-        tn_loose_coalesce(arena, last);
-    if (heap->loose_count > 0)
-        tn_loose_empty_slots(arena, heap);
-    TN_ASSERT(heap->loose == NULL && heap->loose_count == 0); /* P19 */
 }
 
 static inline uint32_t tn_loose_hash(uint32_t units)

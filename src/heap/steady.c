@@ -125,6 +125,20 @@ static inline struct tn_block *coalesce_and_cut(struct tn_arena *arena, struct t
     }
 }
 
+/* Coalesces all loose blocks of the heap. */
+static inline void coalesce_loose(struct tn_arena *arena, struct tn_heap *heap)
+{
+    struct tn_block *last = heap->loose;
+
+    heap->loose_turn = 0;
+    heap->loose = NULL; /* P19 */
+    if (last != NULL)
+        tn_loose_coalesce(arena, last);
+    if (heap->loose_count > 0)
+        tn_loose_empty_slots(arena, heap);
+    TN_ASSERT(heap->loose == NULL && heap->loose_count == 0); /* P19 */
+}
+
 struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, uint64_t requested,
                                 uint64_t alignment, uint64_t bytes)
 {
@@ -136,7 +150,7 @@ struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, ui
         return NULL;
     block = tn_loose_pick(heap, bytes, alignment);
     if (block == NULL && bytes > (uint64_t)LARGEST_UNITS << TN_BLOCK_BITS)
-        tn_loose_coalesce_all(arena, heap);
+        coalesce_loose(arena, heap);
     else
         tn_loose_shelve_last(arena, heap);
     if (block == NULL)
@@ -444,7 +458,7 @@ static void close_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
 void tn_steady_end(struct tn_arena *arena)
 {
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-        tn_loose_coalesce_all(arena, &arena->heaps[kind]);
+        coalesce_loose(arena, &arena->heaps[kind]);
     if (arena->shared)
         close_inbox(arena, inbox_of(arena));
 }

@@ -345,7 +345,7 @@ static tarn_status check_table(const tarn_pool *pool)
 {
     uint64_t count = 0;
 
-    for (const struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+    for (const struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
          arena = tn_arena_next(arena)) {
         if (arena->fence == NULL)
             TN_EXPECT_EQUAL("P16", "the table's arena of an order",
@@ -360,7 +360,7 @@ static tarn_status check_retired(const tarn_pool *pool)
 {
     uint64_t retired = 0;
 
-    for (const struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+    for (const struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
          arena = tn_arena_next(arena)) {
         TN_EXPECT_EQUAL("P14", "whether an arena with a fence is of no order",
                         tn_order_equal(arena->order, TN_ORDER_NONE), arena->fence != NULL);
@@ -469,7 +469,7 @@ static tarn_status check_arenas(const tarn_pool *pool, struct sums *sums)
     struct sums left = *sums;
     tarn_status status = check_heaps(pool, &pool->idle, &left);
 
-    for (const struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL];
+    for (const struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL];
          arena != NULL && status == TARN_OK; arena = tn_arena_next(arena)) {
         status = check_heaps(pool, arena, &left);
         sums->steps += pool->chunks.ids;
@@ -500,7 +500,7 @@ static tarn_status check_awake(tarn_pool *pool)
     behind = (place->next != NULL ? place->next->arenas.awake.previous : pools->last) == pool;
     tn_lock_release_spin(&pools->lock, TN_RANK_AWAKE);
     TN_EXPECT_EQUAL("P32", "whether a pool is listed as awake", listed,
-                    pool->arenas.first[TN_ARENAS_AWAKE] != NULL);
+                    pool->arenas.lists.first[TN_ARENAS_AWAKE] != NULL);
     TN_EXPECT_EQUAL("P32", "whether the list of pools awake has the pool", before && behind,
                     listed);
     return TARN_OK;

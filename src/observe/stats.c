@@ -121,7 +121,7 @@ static void add_free(const tarn_pool *pool, tarn_stats *stats)
             count(&stats->unused_bytes, chunk->kind, chunk->bytes);
     }
     add_inactive(&pool->idle, stats);
-    for (const struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+    for (const struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
          arena = tn_arena_next(arena))
         add_inactive(arena, stats);
 }

@@ -84,7 +84,7 @@ bool tn_arena_table_reserve(tarn_pool *pool)
     table = next_table(pool, table);
     if (table == NULL)
         return false;
-    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
          arena = tn_arena_next(arena)) {
         if (is_in_table(arena))
             enter_arena(table, arena);
@@ -124,6 +124,6 @@ uint64_t tn_arena_table_count(const tarn_pool *pool)
 
 void tn_arena_table_fini(tarn_pool *pool)
 {
-    TN_ASSERT(tn_pool_is_locked(pool) && pool->arenas.first[TN_ARENAS_ALL] == NULL);
+    TN_ASSERT(tn_pool_is_locked(pool) && pool->arenas.lists.first[TN_ARENAS_ALL] == NULL);
     atomic_store(&pool->arena_table, NULL);
 }

@@ -15,7 +15,7 @@
 #include "claims/use.h"
 #include "heap/arena_lock.h"
 #include "pools/arena_table.h"
-#include "pools/awake.h"
+#include "pools/pool_lock.h"
 #include "pools/device.h"
 #include "pools/proofs.h"
 #include "pools/vacated.h"
@@ -25,7 +25,7 @@ static struct tn_records arena_records = TN_RECORDS_INIT_KEEPING(struct tn_arena
 /* Two orders of captures may have the same key, and the table may have forgotten the older one. */
 static struct tn_arena *find_of_capture(const tarn_pool *pool, struct tn_order order)
 {
-    struct tn_arena *arena = pool->arenas.first[TN_ARENAS_OF_CAPTURES];
+    struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_OF_CAPTURES];
 
     TN_ASSERT(order.capture_id != 0);
     while (arena != NULL && !tn_order_equal(arena->order, order))
@@ -42,11 +42,12 @@ struct tn_arena *tn_arena_find(tarn_pool *pool, struct tn_order order)
         arena = NULL; /* of another order with the same key */
     if (arena == NULL && order.capture_id != 0)
         arena = find_of_capture(pool, order);
-    if (arena != NULL && arena != pool->arenas.first[TN_ARENAS_ALL]) {
-        tn_arena_unlink(pool, arena, TN_ARENAS_ALL);
-        tn_arena_link(pool, arena, TN_ARENAS_ALL);
+    if (arena != NULL && arena != pool->arenas.lists.first[TN_ARENAS_ALL]) {
+        tn_arena_unlink(&pool->arenas.lists, arena, TN_ARENAS_ALL);
+        tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_ALL);
     }
-    TN_ASSERT(arena == NULL || (arena->pool == pool && pool->arenas.first[TN_ARENAS_ALL] == arena));
+    TN_ASSERT(arena == NULL ||
+              (arena->pool == pool && pool->arenas.lists.first[TN_ARENAS_ALL] == arena));
     return arena;
 }
 
@@ -67,9 +68,9 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
     tn_pool_init_arena(pool, arena, order);
     tn_arena_unlock(arena);
     tn_arena_wake(pool, arena);
-    tn_arena_link(pool, arena, TN_ARENAS_ALL);
+    tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_ALL);
     if (order.capture_id != 0)
-        tn_arena_link(pool, arena, TN_ARENAS_OF_CAPTURES);
+        tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_OF_CAPTURES);
     pool->arenas.count += 1;
     tn_arena_table_enter(pool, arena);
     TN_ASSERT(tn_arena_seek(pool, order) == arena && tn_arena_is_locked(arena));
@@ -116,7 +117,7 @@ static bool sort_free(tarn_pool *pool)
     uint64_t steps = 64 + tn_pool_live_count(pool) / 8;
     bool done = sort_bins(&pool->idle, &steps);
 
-    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL && done;
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL && done;
          arena = tn_arena_next(arena))
         done = sort_bins(arena, &steps);
     return done;
@@ -128,7 +129,7 @@ void tn_pool_sort_free(tarn_pool *pool)
     if (sort_free(pool))
         return;
     clear_bins(&pool->idle);
-    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
          arena = tn_arena_next(arena))
         clear_bins(arena);
     for (struct tn_segment *segment = pool->segments.first; segment != NULL;
@@ -139,7 +140,7 @@ void tn_pool_sort_free(tarn_pool *pool)
         }
     }
     reverse_bins(&pool->idle); /* the last in is the first out */
-    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
          arena = tn_arena_next(arena))
         reverse_bins(arena);
 }
@@ -225,14 +226,14 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
     TN_ASSERT(arena->heaps[TN_HEAP_LARGE].mapped_bytes == 0);
     TN_ASSERT(tn_pool_is_locked(pool) && arena->pool == pool);
     tn_arena_wake(pool, arena); /* it is locked while it goes */
-    tn_arena_unlink(pool, arena, TN_ARENAS_ALL);
+    tn_arena_unlink(&pool->arenas.lists, arena, TN_ARENAS_ALL);
     if (arena->order.capture_id != 0)
-        tn_arena_unlink(pool, arena, TN_ARENAS_OF_CAPTURES);
+        tn_arena_unlink(&pool->arenas.lists, arena, TN_ARENAS_OF_CAPTURES);
     if (arena->fence != NULL) {
         TN_ASSERT(pool->arenas.retired_count > 0); /* P14 */
         tn_fence_release(&pool->device->streams, arena->fence);
         pool->arenas.retired_count -= 1;
-        tn_arena_unlink(pool, arena, TN_ARENAS_RETIRED);
+        tn_arena_unlink(&pool->arenas.lists, arena, TN_ARENAS_RETIRED);
     } else {
         tn_arena_table_leave(pool, arena); /* P21 */
     }
@@ -279,13 +280,13 @@ static void end_arenas(tarn_pool *pool, struct ending *ending)
         free_arena(pool, ending->one);
         return;
     }
-    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_OF_CAPTURES]; arena != NULL;
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_OF_CAPTURES]; arena != NULL;
          arena = arena->in[TN_ARENAS_OF_CAPTURES].next) {
         if (ends(ending, arena))
             end_arena(pool, ending, arena, &list);
     }
     pass_free(pool, list, ending->to);
-    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_OF_CAPTURES]; arena != NULL;
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_OF_CAPTURES]; arena != NULL;
          arena = next) {
         next = arena->in[TN_ARENAS_OF_CAPTURES].next;
         if (ends(ending, arena))
@@ -295,7 +296,7 @@ static void end_arenas(tarn_pool *pool, struct ending *ending)
 
 static bool has_arena_of(const tarn_pool *pool, uint64_t capture_id)
 {
-    const struct tn_arena *arena = pool->arenas.first[TN_ARENAS_OF_CAPTURES];
+    const struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_OF_CAPTURES];
 
     while (arena != NULL && arena->order.capture_id != capture_id)
         arena = arena->in[TN_ARENAS_OF_CAPTURES].next;
@@ -436,7 +437,7 @@ void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *f
     arena->order = TN_ORDER_NONE; /* no block has its order any more */
     atomic_store(&arena->stream, 0);
     pool->arenas.retired_count += 1;
-    tn_arena_link(pool, arena, TN_ARENAS_RETIRED);
+    tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_RETIRED);
     TN_ASSERT(tn_arena_seek(pool, order) == NULL); /* P14 */
 }
 
@@ -445,7 +446,7 @@ void tn_arenas_end_retired(tarn_pool *pool, bool followed)
     struct tn_arena *next;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_RETIRED]; arena != NULL;
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_RETIRED]; arena != NULL;
          arena = next) {
         next = arena->in[TN_ARENAS_RETIRED].next;
         if (followed || tn_fence_is_done(&pool->device->streams, arena->fence))
@@ -492,7 +493,8 @@ void tn_arenas_drop_empty(tarn_pool *pool)
     struct tn_arena *next;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL; arena = next) {
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
+         arena = next) {
         next = tn_arena_next(arena);
         if (!is_dropped(arena))
             continue;
@@ -507,8 +509,8 @@ void tn_arenas_drop_empty(tarn_pool *pool)
 void tn_arenas_fini(tarn_pool *pool)
 {
     TN_ASSERT(pool->chunks.count == 0 && pool->segments.first == NULL);
-    while (pool->arenas.first[TN_ARENAS_ALL] != NULL)
-        free_arena(pool, pool->arenas.first[TN_ARENAS_ALL]);
+    while (pool->arenas.lists.first[TN_ARENAS_ALL] != NULL)
+        free_arena(pool, pool->arenas.lists.first[TN_ARENAS_ALL]);
     tn_arena_table_fini(pool);
     TN_ASSERT(pool->arenas.count == 0 && pool->arenas.retired_count == 0);
 }

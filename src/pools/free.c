@@ -14,7 +14,7 @@
 #include "claims/watch.h"
 #include "heap/arena_lock.h"
 #include "heap/steady.h"
-#include "pools/awake.h"
+#include "pools/pool_lock.h"
 #include "pools/books.h"
 #include "pools/device.h"
 #include "pools/loans.h"

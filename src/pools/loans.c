@@ -57,7 +57,7 @@ struct tn_block *tn_heap_borrow(tarn_pool *pool, const struct tn_heap *heap, uin
     TN_ASSERT(tn_pool_is_locked(pool) && !tn_arena_is_captured(heap->arena));
     if (bytes < LOAN_BYTES_MIN || pool->device->move_limit_bytes == 0)
         return NULL;
-    for (const struct tn_arena *other = pool->arenas.first[TN_ARENAS_ALL];
+    for (const struct tn_arena *other = pool->arenas.lists.first[TN_ARENAS_ALL];
          other != NULL && left > 0; other = tn_arena_next(other), left--) {
         const struct tn_heap *lender = &other->heaps[heap->kind];
         struct tn_block *found;

@@ -137,7 +137,7 @@ static void choose(const tarn_pool *pool, const struct tn_want *want, struct tn_
         candidates.first[size] = CANDIDATES_MAX;
     add_arena(pool, &candidates, arena);
     add_arena(pool, &candidates, &pool->idle);
-    for (const struct tn_arena *other = pool->arenas.first[TN_ARENAS_ALL];
+    for (const struct tn_arena *other = pool->arenas.lists.first[TN_ARENAS_ALL];
          other != NULL && left > 0 && !tn_arena_is_captured(arena);
          other = tn_arena_next(other), left--) {
         if (other != arena && !tn_arena_is_captured(other))

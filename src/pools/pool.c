@@ -25,57 +25,13 @@ void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_order
                   order);
 }
 
-void tn_arena_link(tarn_pool *pool, struct tn_arena *arena, enum tn_arena_list list)
-{
-    struct tn_arena *second = pool->arenas.first[list];
-
-    TN_ASSERT(tn_pool_is_locked(pool));
-    arena->in[list] = (struct tn_arena_link){.next = second};
-    if (second != NULL)
-        second->in[list].previous = arena;
-    else
-        pool->arenas.last[list] = arena;
-    pool->arenas.first[list] = arena;
-}
-
-void tn_arena_unlink(tarn_pool *pool, struct tn_arena *arena, enum tn_arena_list list)
-{
-    const struct tn_arena_link *link = &arena->in[list];
-
-    TN_ASSERT(tn_pool_is_locked(pool));
-    TN_ASSERT(link->previous != NULL || pool->arenas.first[list] == arena);
-    if (link->previous != NULL)
-        link->previous->in[list].next = link->next;
-    else
-        pool->arenas.first[list] = link->next;
-    if (link->next != NULL)
-        link->next->in[list].previous = link->previous;
-    else
-        pool->arenas.last[list] = link->previous;
-}
-
-void tn_arena_put_last(tarn_pool *pool, struct tn_arena *arena, enum tn_arena_list list)
-{
-    struct tn_arena *before;
-
-    tn_arena_unlink(pool, arena, list);
-    before = pool->arenas.last[list];
-    if (before == NULL) {
-        tn_arena_link(pool, arena, list);
-        return;
-    }
-    arena->in[list] = (struct tn_arena_link){.previous = before};
-    before->in[list].next = arena;
-    pool->arenas.last[list] = arena;
-}
-
 /* Prepares the kept fields of the record. */
 static void renew(tarn_pool *pool)
 {
     if (pool->lock.rank != TN_RANK_POOL) /* a new record */
         tn_lock_init(&pool->lock, TN_RANK_POOL);
     tn_lock_acquire(&pool->lock);
-    TN_ASSERT(pool->arenas.first[TN_ARENAS_ALL] == NULL);
+    TN_ASSERT(pool->arenas.lists.first[TN_ARENAS_ALL] == NULL);
     pool->arenas = (struct tn_arenas){.count = 0};
     pool->counters = (struct tn_pool_counters){0};
     tn_pins_open(&pool->pins);
@@ -180,6 +136,6 @@ tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
 void tn_pool_recycle(tarn_pool *pool)
 {
     TN_ASSERT(tn_lock_none_held() && atomic_load(&pool->magic) == 0);
-    TN_ASSERT(pool->arenas.first[TN_ARENAS_ALL] == NULL && pool->segments.first == NULL);
+    TN_ASSERT(pool->arenas.lists.first[TN_ARENAS_ALL] == NULL && pool->segments.first == NULL);
     tn_records_give(&pool_records, pool);
 }

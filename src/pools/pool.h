@@ -62,8 +62,7 @@ struct tn_awake_place {
 };
 
 struct tn_arenas {
-    struct tn_arena *first[TN_ARENA_LISTS];
-    struct tn_arena *last[TN_ARENA_LISTS];
+    struct tn_arena_lists lists;
     uint64_t count;
     uint64_t retired_count;  /* arenas of retired streams */
     uint64_t reserved_count; /* heaps with has_reserved */
@@ -201,12 +200,6 @@ static inline struct tn_arena *tn_arena_next(const struct tn_arena *arena)
 {
     return arena->in[TN_ARENAS_ALL].next;
 }
-
-/* Enters an arena as the first of a list, takes it out of one, or puts it to the end of one it is
- * in. The lock is held. */
-void tn_arena_link(tarn_pool *pool, struct tn_arena *arena, enum tn_arena_list list);
-void tn_arena_unlink(tarn_pool *pool, struct tn_arena *arena, enum tn_arena_list list);
-void tn_arena_put_last(tarn_pool *pool, struct tn_arena *arena, enum tn_arena_list list);
 
 /* Present values of the counters, both kinds together. The lock is held. */
 

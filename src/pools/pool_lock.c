@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The lock of a pool (pools/pool.h). Its release decides what arenas may do by themselves. */
+#include "pools/pool_lock.h"
+
 #include <stddef.h>
 
 #include "base/barrier.h"
@@ -9,15 +11,115 @@
 #include "heap/arena_lock.h"
 #include "heap/check.h"
 #include "heap/steady.h"
-#include "pools/awake.h"
 #include "pools/device.h"
 #include "pools/pool.h"
+
+enum { UNUSED_LOCKS_MAX = 32 };
+
+/* The functions up to tn_awake_next have the lock of the list of pools awake. */
+
+static void append(struct tn_awake_pools *pools, tarn_pool *pool)
+{
+    struct tn_awake_place *place = &pool->arenas.awake;
+
+    place->next = NULL;
+    place->previous = pools->last;
+    if (place->previous != NULL)
+        place->previous->arenas.awake.next = pool;
+    else
+        pools->first = pool;
+    pools->last = pool;
+}
+
+static void take_out(struct tn_awake_pools *pools, const tarn_pool *pool)
+{
+    const struct tn_awake_place *place = &pool->arenas.awake;
+
+    if (place->previous != NULL)
+        place->previous->arenas.awake.next = place->next;
+    else
+        pools->first = place->next;
+    if (place->next != NULL)
+        place->next->arenas.awake.previous = place->previous;
+    else
+        pools->last = place->previous;
+}
+
+tarn_pool *tn_awake_next(tarn_device *device, uint64_t round)
+{
+    struct tn_awake_pools *pools = &device->awake;
+    tarn_pool *pool;
+
+    TN_ASSERT(tn_lock_is_held(&device->lock));
+    tn_lock_acquire_spin(&pools->lock, TN_RANK_AWAKE);
+    pool = pools->first;
+    if (pool != NULL && pool->arenas.awake.round == round)
+        pool = NULL;
+    if (pool != NULL) {
+        pool->arenas.awake.round = round;
+        take_out(pools, pool);
+        append(pools, pool);
+    }
+    tn_lock_release_spin(&pools->lock, TN_RANK_AWAKE);
+    return pool;
+}
+
+/* The pool's first arena has woken, or its last one sleeps. */
+static void note_awake(tarn_pool *pool, bool awake)
+{
+    struct tn_awake_pools *pools = &pool->device->awake;
+
+    TN_ASSERT(tn_pool_is_locked(pool));
+    tn_lock_acquire_spin(&pools->lock, TN_RANK_AWAKE);
+    TN_ASSERT(pool->arenas.awake.listed != awake); /* P32 */
+    pool->arenas.awake.listed = awake;
+    if (awake)
+        append(pools, pool);
+    else
+        take_out(pools, pool);
+    tn_lock_release_spin(&pools->lock, TN_RANK_AWAKE);
+}
+
+void tn_arena_wake(tarn_pool *pool, struct tn_arena *arena)
+{
+    TN_ASSERT(tn_pool_is_locked(pool) && arena->pool == pool && arena != &pool->idle);
+    arena->unused_locks = 0;
+    if (arena->awake)
+        return;
+    tn_arena_lock(arena);
+    arena->awake = true;
+    if (pool->arenas.lists.first[TN_ARENAS_AWAKE] == NULL)
+        note_awake(pool, true);
+    tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_AWAKE);
+    TN_ASSERT(tn_arena_is_locked(arena) && arena->allocates == TN_NOT_STEADY); /* P30 */
+}
+
+void tn_arena_sleep(tarn_pool *pool, struct tn_arena *arena)
+{
+    TN_ASSERT(tn_pool_is_locked(pool) && arena->awake && tn_arena_is_locked(arena));
+    tn_arena_unlink(&pool->arenas.lists, arena, TN_ARENAS_AWAKE);
+    if (pool->arenas.lists.first[TN_ARENAS_AWAKE] == NULL)
+        note_awake(pool, false);
+    arena->awake = false;
+    arena->allocates = TN_NOT_STEADY; /* P30 */
+    arena->frees = TN_NOT_STEADY;
+    arena->captured = NULL;
+    tn_blocks_move(&arena->store, &pool->store, arena->store.spare_count);
+    tn_arena_unlock(arena);
+}
+
+/* Whether a stopped arena has gone unused for long. */
+static bool is_tired(const struct tn_arena *arena)
+{
+    TN_ASSERT(arena->awake);
+    return arena->unused_locks > UNUSED_LOCKS_MAX;
+}
 
 static TN_APART void await_owners(const tarn_pool *pool, const struct tn_arena *but)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
     tn_barrier_heavy(); /* its light side: tn_arena_enter */
-    for (const struct tn_arena *arena = pool->arenas.first[TN_ARENAS_AWAKE]; arena != NULL;
+    for (const struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_AWAKE]; arena != NULL;
          arena = arena->in[TN_ARENAS_AWAKE].next) {
         if (arena != but)
             tn_arena_await_owner(arena);
@@ -29,19 +131,19 @@ void tn_pool_stop_others(tarn_pool *pool, const struct tn_arena *but)
     bool owned = false;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_AWAKE]; arena != NULL;
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_AWAKE]; arena != NULL;
          arena = arena->in[TN_ARENAS_AWAKE].next) {
         if (arena != but)
             owned = tn_arena_request_lock(arena) || owned;
     }
     if (owned)
         await_owners(pool, but);
-    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_AWAKE]; arena != NULL;
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_AWAKE]; arena != NULL;
          arena = arena->in[TN_ARENAS_AWAKE].next) {
         if (arena != but)
             tn_steady_end(arena); /* P19 */
     }
-    tn_counters_collect(&pool->counters, pool->arenas.first[TN_ARENAS_AWAKE]);
+    tn_counters_collect(&pool->counters, pool->arenas.lists.first[TN_ARENAS_AWAKE]);
 }
 
 /* Whether frees in the arena may have to be kept for captures under way. The arena's own capture
@@ -83,14 +185,14 @@ void tn_pool_resume_others(tarn_pool *pool, const struct tn_arena *but)
     struct tn_arena *next;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_AWAKE]; arena != NULL;
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_AWAKE]; arena != NULL;
          arena = next) {
         struct tn_steady_terms terms;
 
         next = arena->in[TN_ARENAS_AWAKE].next;
         if (arena == but)
             continue;
-        if (tn_arena_is_tired(arena)) {
+        if (is_tired(arena)) {
             tn_arena_sleep(pool, arena);
             continue;
         }

@@ -30,13 +30,13 @@ void tn_proofs_ask(tarn_pool *pool, struct tn_arena *arena, tn_cu_stream stream)
     if (arena->vain_asks < VAIN_ASKS_MAX)
         arena->vain_asks += 1;
     if (!arena->was_asked)
-        tn_arena_link(pool, arena, TN_ARENAS_ASKED);
+        tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_ASKED);
     arena->was_asked = true;
 }
 
 static void forget(tarn_pool *pool, struct tn_arena *arena)
 {
-    tn_arena_unlink(pool, arena, TN_ARENAS_ASKED);
+    tn_arena_unlink(&pool->arenas.lists, arena, TN_ARENAS_ASKED);
     arena->was_asked = false;
 }
 
@@ -55,7 +55,7 @@ void tn_proofs_poll(tarn_pool *pool)
     int count = 0;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ASKED];
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ASKED];
          arena != NULL && count < UNDONE_MAX; arena = next) {
         next = arena->in[TN_ARENAS_ASKED].next;
         poll_arena(pool, arena);
@@ -67,13 +67,13 @@ void tn_proofs_poll(tarn_pool *pool)
     }
     /* The next call asks after others first. */
     for (int i = 0; i < count && count == UNDONE_MAX; i++)
-        tn_arena_put_last(pool, undone[i], TN_ARENAS_ASKED);
+        tn_arena_put_last(&pool->arenas.lists, undone[i], TN_ARENAS_ASKED);
 }
 
 void tn_proofs_settle(tarn_pool *pool, struct tn_order order)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
          arena = tn_arena_next(arena)) {
         if (!tn_order_equal(arena->order, order))
             arena->settled_stamp = tn_gpu_epoch(&pool->device->gpu);

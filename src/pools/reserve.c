@@ -88,7 +88,7 @@ static bool return_pool(tarn_pool *pool, const struct tn_heap *but,
     bool has = pool->arenas.reserved_count > 0;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL && has;
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL && has;
          arena = tn_arena_next(arena)) {
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
             struct tn_heap *heap = &arena->heaps[kind];

@@ -48,8 +48,7 @@ static void share(tarn_pool *pool, tarn_pool *other)
 void tn_replays_merge_pools(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
 {
     tarn_device *device = pool->device;
-    const uint64_t keys[TN_HOLD_KEYS] = {
-        [TN_HOLD_CAPTURE] = capture_id, [TN_HOLD_GRAPH] = tn_hold_graph_key(graph)};
+    const struct tn_hold_keys keys = {.capture_id = capture_id, .graph = graph};
     uint64_t below = UINT64_MAX;
     tarn_pool *other;
 
@@ -58,7 +57,7 @@ void tn_replays_merge_pools(tarn_pool *pool, uint64_t capture_id, tn_cu_graph gr
         return;
     tn_lock_acquire(&device->lock);
     /* No visit: which pools have such a hold is known without their locks. */
-    while ((other = tn_hold_index_pool(&device->holds, keys, &below)) != NULL) {
+    while ((other = tn_hold_index_pool(&device->holds, &keys, &below)) != NULL) {
         if (atomic_load(&pool->replays) != atomic_load(&other->replays) && !other->is_default)
             share(pool, other);
     }

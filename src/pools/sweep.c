@@ -9,7 +9,7 @@
 #include "claims/body.h"
 #include "heap/sequence.h"
 #include "pools/arenas.h"
-#include "pools/awake.h"
+#include "pools/pool_lock.h"
 #include "pools/captures.h"
 #include "pools/free.h"
 #include "pools/pending.h"
@@ -51,10 +51,9 @@ static bool close_capture(tarn_pool *pool, void *context)
 /* Later blocks are to have numbers behind the end_mark. */
 static void visit_ended(tarn_device *device, struct ended *ended)
 {
-    const uint64_t keys[TN_HOLD_KEYS] = {
-        [TN_HOLD_CAPTURE] = ended->capture_id, [TN_HOLD_GRAPH] = tn_hold_graph_key(ended->graph)};
+    const struct tn_hold_keys keys = {.capture_id = ended->capture_id, .graph = ended->graph};
 
-    (void)tn_device_visit_holders(device, keys, close_capture, ended);
+    (void)tn_device_visit_holders(device, &keys, close_capture, ended);
     if (ended->any)
         (void)tn_device_mark(device);
 }
@@ -95,9 +94,8 @@ static bool know_graph(tarn_pool *pool, void *context)
 void tn_device_know_graph(tarn_device *device, tn_cu_graph graph)
 {
     TN_ASSERT(graph != NULL);
-    (void)tn_device_visit_holders(
-        device, (const uint64_t[TN_HOLD_KEYS]){[TN_HOLD_KEEPER] = tn_hold_graph_key(graph)},
-        know_graph, &graph);
+    (void)tn_device_visit_holders(device, &(const struct tn_hold_keys){.keeper = graph}, know_graph,
+                                  &graph);
 }
 
 static bool expect_gone(tarn_pool *pool, void *context)
@@ -113,10 +111,9 @@ static bool expect_gone(tarn_pool *pool, void *context)
 
 void tn_device_expect_gone(tarn_device *device, tn_cu_graph graph)
 {
-    const uint64_t keys[TN_HOLD_KEYS] = {
-        [TN_HOLD_GRAPH] = tn_hold_graph_key(graph), [TN_HOLD_KEEPER] = tn_hold_graph_key(graph)};
+    const struct tn_hold_keys keys = {.graph = graph, .keeper = graph};
 
-    (void)tn_device_visit_holders(device, keys, expect_gone, &graph);
+    (void)tn_device_visit_holders(device, &keys, expect_gone, &graph);
 }
 
 static bool forget_capture(tarn_pool *pool, void *context)
@@ -129,8 +126,7 @@ static bool forget_capture(tarn_pool *pool, void *context)
 
 void tn_device_forget_capture(tarn_device *device, uint64_t capture_id)
 {
-    (void)tn_device_visit_holders(device,
-                                  (const uint64_t[TN_HOLD_KEYS]){[TN_HOLD_CAPTURE] = capture_id},
+    (void)tn_device_visit_holders(device, &(const struct tn_hold_keys){.capture_id = capture_id},
                                   forget_capture, &capture_id);
 }
 
@@ -172,9 +168,8 @@ uint64_t tn_device_end_mark(tarn_device *device, tn_cu_graph graph)
 {
     struct end end = {.graph = graph};
 
-    (void)tn_device_visit_holders(
-        device, (const uint64_t[TN_HOLD_KEYS]){[TN_HOLD_KEEPER] = tn_hold_graph_key(graph)},
-        find_end, &end);
+    (void)tn_device_visit_holders(device, &(const struct tn_hold_keys){.keeper = graph}, find_end,
+                                  &end);
     return end.any_open ? 0 : end.mark;
 }
 
@@ -250,7 +245,6 @@ static bool has_body(tarn_pool *pool, void *context)
 bool tn_device_has_body(tarn_device *device, uint64_t capture_id)
 {
     TN_ASSERT(capture_id != 0);
-    return tn_device_visit_holders(device,
-                                   (const uint64_t[TN_HOLD_KEYS]){[TN_HOLD_CAPTURE] = capture_id},
+    return tn_device_visit_holders(device, &(const struct tn_hold_keys){.capture_id = capture_id},
                                    has_body, &capture_id);
 }

@@ -27,7 +27,7 @@ bool tn_device_walk(tarn_device *device, tn_pool_visitor visitor, void *context)
     return ended;
 }
 
-bool tn_device_visit_holders(tarn_device *device, const uint64_t keys[TN_HOLD_KEYS],
+bool tn_device_visit_holders(tarn_device *device, const struct tn_hold_keys *keys,
                              tn_pool_visitor visitor, void *context)
 {
     uint64_t below = UINT64_MAX;

@@ -17,7 +17,7 @@ bool tn_device_visit(tarn_device *device, tn_pool_visitor visitor, void *context
 
 /* Visits the pools which have a hold with one of the keys, in the same order and with the same locks:
  * see tn_hold_index_pool. */
-bool tn_device_visit_holders(tarn_device *device, const uint64_t keys[TN_HOLD_KEYS],
+bool tn_device_visit_holders(tarn_device *device, const struct tn_hold_keys *keys,
                              tn_pool_visitor visitor, void *context);
 
 /* The walk alone, for a caller who holds the DEVICE lock longer. */

@@ -65,9 +65,9 @@ START_TEST(the_arena_used_last_is_looked_at_first)
     struct tn_arena *first = arena_of(stream);
     struct tn_arena *second = arena_of(other);
 
-    ck_assert_ptr_eq(pool->arenas.first[TN_ARENAS_ALL], second);
+    ck_assert_ptr_eq(pool->arenas.lists.first[TN_ARENAS_ALL], second);
     ck_assert_ptr_eq(unit_arena(pool, first->order), first);
-    ck_assert_ptr_eq(pool->arenas.first[TN_ARENAS_ALL], first);
+    ck_assert_ptr_eq(pool->arenas.lists.first[TN_ARENAS_ALL], first);
     ck_assert_ptr_eq(tn_arena_next(first), second);
     ck_assert_ptr_null(tn_arena_next(second));
     ck_assert_ptr_null(unit_arena(pool, (struct tn_order){12345, 6}));

@@ -253,7 +253,7 @@ START_TEST(a_record_has_no_owner_when_it_is_another_orders_arena)
     OK(tarn_pool_trim(pool, NULL)); /* ends it, for it has no memory */
     ck_assert_ptr_null(unit_arena(pool, unit_order(device, stream)));
     (void)unit_alloc(pool, 4096, test_stream());
-    again = pool->arenas.first[TN_ARENAS_ALL];
+    again = pool->arenas.lists.first[TN_ARENAS_ALL];
     ck_assert_ptr_eq(again, arena);
     ck_assert(!is_owned());
 }

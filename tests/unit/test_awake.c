@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Arenas that nobody uses fall asleep, and wake. */
-#include "pools/awake.h"
+#include "pools/pool_lock.h"
 
 #include "pools/sweep.h"
 #include "unit/two_streams.h"
@@ -111,7 +111,7 @@ START_TEST(a_capture_ends_arenas_asleep)
     (void)unit_alloc(pool, 4096, stream);
     lock_often();
     graph = unit_end(capture);
-    ck_assert_ptr_null(pool->arenas.first[TN_ARENAS_OF_CAPTURES]);
+    ck_assert_ptr_null(pool->arenas.lists.first[TN_ARENAS_OF_CAPTURES]);
     OK(tarn_graph_destroy(graph));
     OK(tarn_pool_validate(pool));
 }
@@ -185,7 +185,7 @@ START_TEST(many_streams_wake_few_arenas)
 
     for (int i = 0; i < STREAMS; i++)
         (void)unit_alloc(pool, 4096, test_stream());
-    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_AWAKE]; arena != NULL;
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_AWAKE]; arena != NULL;
          arena = arena->in[TN_ARENAS_AWAKE].next)
         awake += 1;
     ck_assert_uint_eq(pool->arenas.count, STREAMS + 2);

@@ -66,7 +66,7 @@ static void expect_nothing_left(void)
     for (const struct tn_segment *segment = pool->segments.first; segment != NULL;
          segment = segment->next)
         ck_assert_uint_eq(segment->checkpoint_count, 0);
-    for (const struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+    for (const struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
          arena = tn_arena_next(arena))
         ck_assert_uint_eq(arena->saved_count, 0);
 }

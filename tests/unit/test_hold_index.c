@@ -120,7 +120,7 @@ END_TEST
 
 START_TEST(pools_come_once_each_and_newest_first)
 {
-    uint64_t keys[TN_HOLD_KEYS] = {[TN_HOLD_CAPTURE] = 3, [TN_HOLD_GRAPH] = 9};
+    const struct tn_hold_keys keys = {.capture_id = 3, .graph = (tn_cu_graph)9};
     uint64_t below = UINT64_MAX;
 
     enter_all();
@@ -129,14 +129,14 @@ START_TEST(pools_come_once_each_and_newest_first)
     tn_hold_index_put(&holds_by, TN_HOLD_GRAPH, &holds[99].entries[TN_HOLD_GRAPH], 9);
     /* a second hold in one of the pools */
     tn_hold_index_put(&holds_by, TN_HOLD_CAPTURE, &holds[5].entries[TN_HOLD_CAPTURE], 3);
-    ck_assert_ptr_eq(tn_hold_index_pool(&holds_by, keys, &below), pools);
+    ck_assert_ptr_eq(tn_hold_index_pool(&holds_by, &keys, &below), pools);
     ck_assert_uint_eq(below, 77);
     for (uint64_t serial = POOLS; serial > 0; serial--) {
-        ck_assert_ptr_eq(tn_hold_index_pool(&holds_by, keys, &below),
+        ck_assert_ptr_eq(tn_hold_index_pool(&holds_by, &keys, &below),
                          holds[serial - 1].entries[TN_HOLD_CAPTURE].pool);
         ck_assert_uint_eq(below, serial);
     }
-    ck_assert_ptr_null(tn_hold_index_pool(&holds_by, keys, &below));
+    ck_assert_ptr_null(tn_hold_index_pool(&holds_by, &keys, &below));
     tn_hold_index_put(&holds_by, TN_HOLD_GRAPH, &holds[99].entries[TN_HOLD_GRAPH], 0);
     leave_all();
 }

@@ -442,7 +442,7 @@ START_TEST(a_pool_that_ends_before_it_is_locked_has_its_lock_still)
     ck_assert(tn_lock_none_held());
     /* As one who has found the old pool, and comes now. */
     ck_assert_int_eq(pthread_mutex_trylock(&was->lock.mutex), 0);
-    ck_assert_ptr_null(was->arenas.first[TN_ARENAS_ALL]);
+    ck_assert_ptr_null(was->arenas.lists.first[TN_ARENAS_ALL]);
     ck_assert_int_eq(pthread_mutex_unlock(&was->lock.mutex), 0);
     ck_assert_ptr_eq(unit_pool(device), was);
     OK(tarn_pool_validate(was));

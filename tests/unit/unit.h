@@ -117,7 +117,7 @@ static inline struct tn_segment *unit_segment(const void *address)
 /* No block of the pool is loose afterwards, as if its lock were held (P19). */
 static inline void unit_settle(tarn_pool *pool)
 {
-    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
          arena = tn_arena_next(arena))
         tn_steady_end(arena);
 }
@@ -224,7 +224,7 @@ static inline void unit_end_turns(tarn_pool *pool)
 {
 #if TARN_DEBUG_CHECKS
     pool->last_check_count = UINT64_MAX;
-    for (struct tn_arena *arena = pool->arenas.first[TN_ARENAS_ALL]; arena != NULL;
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
          arena = tn_arena_next(arena)) {
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
             arena->heaps[kind].turn.last_check_count = UINT64_MAX;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* awake.h -- the arenas which work without the pool's lock, and those which need it.
+/* pool_lock.h -- which arenas the lock of a pool (pools/pool.h) stops.
  *
  * The pool's lock stops every arena that may be working, and a pool with many streams would pay for
  * all of them each time. An arena which nobody has used through many locks therefore falls asleep,
@@ -38,8 +38,5 @@ void tn_arena_sleep(tarn_pool *pool, struct tn_arena *arena);
  * wakes meanwhile may be left out. Locked once more in each round, a pool that nobody uses falls
  * asleep. The DEVICE lock is held, and a pool which is going may be met. */
 tarn_pool *tn_awake_next(tarn_device *device, uint64_t round);
-
-/* Whether a stopped arena has gone unused for long. */
-bool tn_arena_is_tired(const struct tn_arena *arena);
 
 #endif
