@@ -154,8 +154,10 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_abort(tarn_capture *capture);
  * be open still. A graph that stands alone (driver_graph above) is adopted the same way. The call
  * takes over the driver's graph and instantiates it. Adopt graphs in the order of their captures:
  * blocks of the pool that were freed in a capture without a hold wait for the adoption of its
- * graph. Tarn does not look for child nodes: order the replays of a graph with a child graph of
- * another pool yourself.
+ * graph. A new graph may have the handle of a destroyed one, of which an executable lives. If Tarn
+ * saw the old capture and not the new one, such blocks stay pending until the pool goes. Tarn does
+ * not look for child nodes: order the replays of a graph with a child graph of another pool
+ * yourself.
  *   INVALID_HANDLE
  *   INVALID_ARGUMENT  driver_graph or graph is NULL.
  *   DEVICE_MEMORY, HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER  The caller keeps the driver's

@@ -226,6 +226,24 @@ void tn_holds_forget_graph(struct tn_holds *holds, tn_cu_graph graph)
     }
 }
 
+void tn_holds_forget_former(struct tn_holds *holds, tn_cu_graph graph)
+{
+    struct tn_hold *next;
+
+    for (struct tn_hold *hold = first_of(holds, TN_HOLD_GRAPH, (uintptr_t)graph); hold != NULL;
+         hold = next) {
+        next = next_of(hold, TN_HOLD_GRAPH);
+        if (!hold->open && !hold->known)
+            tn_hold_set_graph(hold, NULL);
+    }
+    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, (uintptr_t)graph); hold != NULL;
+         hold = next) {
+        next = next_of(hold, TN_HOLD_KEEPER);
+        if (!hold->open && !hold->known)
+            tn_hold_set_keeper(hold, NULL);
+    }
+}
+
 void tn_holds_forget_capture(struct tn_holds *holds, uint64_t capture_id)
 {
     TN_ASSERT(capture_id != 0);

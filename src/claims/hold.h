@@ -178,6 +178,11 @@ bool tn_holds_have(const struct tn_holds *holds, uint64_t capture_id, tn_cu_grap
 /* The library is about to destroy the graph: forgets its handle, which the next graph may get. */
 void tn_holds_forget_graph(struct tn_holds *holds, tn_cu_graph graph);
 
+/* A capture into the graph begins, which has no section of the pool: whatever had this handle
+ * before is destroyed, though an executable of it may live. Closed holds which no tarn_graph stands
+ * for forget the handle. */
+void tn_holds_forget_former(struct tn_holds *holds, tn_cu_graph graph);
+
 /* The driver has destroyed the capture's graph. Its holds, open ones included, forget the handle,
  * and their claimants go soon. */
 void tn_holds_forget_capture(struct tn_holds *holds, uint64_t capture_id);

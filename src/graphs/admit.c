@@ -30,6 +30,8 @@ tarn_status tn_capture_open_hold(tarn_pool *pool, const struct tn_stream_state *
     TN_ASSERT(state->order.capture_id != 0);
     if (status != TARN_OK)
         return status;
+    if (keeper == state->capture_graph && state->order.capture_id != TN_HOLD_NO_CAPTURE)
+        tn_holds_forget_former(&pool->holds, keeper);
     tn_hold_set_graph(made, state->capture_graph);
     tn_hold_keep_by(made, keeper);
     status = tn_driver_graph_attach(&pool->device->gpu, keeper, tn_hold_gone, made,

@@ -5,9 +5,9 @@
  * moving later entries of the run back, so no tombstones pile up. A handle is kind << 40 with the
  * serial << 4 below: the values look like addresses of aligned objects, and are none.
  *
- * When the simulator is not strict, the newest value that a stream or physical memory has given up
- * goes to the next object, as measured on the driver: a double release frees somebody else's
- * object.
+ * When the simulator is not strict, the newest value that a stream, a graph or physical memory has
+ * given up goes to the next object, as measured on the driver: a double release frees somebody
+ * else's object, and a captured graph has the handle of the one destroyed before.
  *
  * Trade-offs. The table never shrinks. A value that cannot be remembered, for lack of memory, does
  * not come back. */
@@ -57,7 +57,8 @@ static uintptr_t serial_of(uintptr_t handle)
 
 static bool recycled(enum tn_sim_kind kind)
 {
-    return !tn_sim_strict() && (kind == TN_SIM_KIND_STREAM || kind == TN_SIM_KIND_PHYSICAL);
+    return !tn_sim_strict() && (kind == TN_SIM_KIND_STREAM || kind == TN_SIM_KIND_GRAPH ||
+                                kind == TN_SIM_KIND_PHYSICAL);
 }
 
 static void remember(enum tn_sim_kind kind, uintptr_t handle)
