@@ -266,6 +266,11 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_audit(tarn_graph *graph,
 /* The same for any graph of the driver's, from any framework: a live CUgraph or cudaGraph_t. A
  * graph that is being captured is looked through on the capturing thread, as far as the capture has
  * come.
+ *
+ * The driver gives handles again. A destroyed graph's memory counts as this graph's in one case:
+ * the old graph had this handle, an executable of it lives, Tarn served its capture, and served
+ * nothing in this graph's. If the program captured into one graph twice, Tarn knows the second
+ * section alone.
  *   INVALID_HANDLE    The device, or the pool of the options.
  *   INVALID_ARGUMENT  driver_graph or audit is NULL.
  *                     An option is out of range, or their size is wrong (tarn/types.h).

@@ -98,7 +98,7 @@ typedef struct tarn_capture_options {
  *                     The outer capture is over.
  *                     driver_graph has a section of the pool already, or is getting a section. The
  *                     driver may give a new graph the handle of a destroyed graph whose executable
- *                     lives on: if the new graph has nodes, Tarn takes the two for one.
+ *                     lives on: with as many nodes as the old one had, it is refused, too.
  *   LIMIT             64 routes are open.
  *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_capture_begin(tarn_pool *pool, tarn_stream stream,

@@ -124,6 +124,8 @@
     X(cuGraphRetainUserObject, cuGraphRetainUserObject, 11030, (tn_cu_graph graph,                 \
       tn_cu_userobject object, unsigned int count, unsigned int flags), (graph, object, count,     \
       flags))                                                                                      \
+    X(cuGraphReleaseUserObject, cuGraphReleaseUserObject, 11030, (tn_cu_graph graph,               \
+      tn_cu_userobject object, unsigned int count), (graph, object, count))                        \
     X(cuGraphDestroy, cuGraphDestroy, 10000, (tn_cu_graph graph), (graph))                         \
     X(cuGraphGetNodes, cuGraphGetNodes, 10000, (tn_cu_graph graph, tn_cu_graphnode *nodes,         \
       size_t *count), (graph, nodes, count))                                                       \
@@ -335,8 +337,6 @@
 
 /* Graphs by hand, read back, and changed. */
 #define TN_CUDA_GRAPH_FUNCTIONS(X) \
-    X(cuGraphReleaseUserObject, cuGraphReleaseUserObject, 11030, (tn_cu_graph graph,               \
-      tn_cu_userobject object, unsigned int count), (graph, object, count))                        \
     X(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams, 12000, (tn_cu_graphexec *exec,   \
       tn_cu_graph graph, tn_cu_instantiate_params *params), (exec, graph, params))                 \
     X(cuGraphExecGetFlags, cuGraphExecGetFlags, 12000, (tn_cu_graphexec exec, uint64_t *flags),    \

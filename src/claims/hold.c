@@ -161,6 +161,7 @@ tarn_status tn_hold_make(struct tn_holds *holds, struct tn_order order, bool own
     made->open = true;
     made->passing = passing;
     made->owned = owned;
+    made->node_count = TN_NODES_UNKNOWN;
     enter_lists(holds, made);
     if (order.capture_id != TN_HOLD_NO_CAPTURE)
         put(made, TN_HOLD_CAPTURE, order.capture_id);
@@ -223,24 +224,6 @@ void tn_holds_forget_graph(struct tn_holds *holds, tn_cu_graph graph)
         next = next_of(hold, TN_HOLD_GRAPH);
         if (!hold->open)
             tn_hold_set_graph(hold, NULL);
-    }
-}
-
-void tn_holds_forget_former(struct tn_holds *holds, tn_cu_graph graph)
-{
-    struct tn_hold *next;
-
-    for (struct tn_hold *hold = first_of(holds, TN_HOLD_GRAPH, (uintptr_t)graph); hold != NULL;
-         hold = next) {
-        next = next_of(hold, TN_HOLD_GRAPH);
-        if (!hold->open && !hold->known)
-            tn_hold_set_graph(hold, NULL);
-    }
-    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, (uintptr_t)graph); hold != NULL;
-         hold = next) {
-        next = next_of(hold, TN_HOLD_KEEPER);
-        if (!hold->open && !hold->known)
-            tn_hold_set_keeper(hold, NULL);
     }
 }
 

@@ -81,6 +81,7 @@ struct tn_hold {
     struct tn_hold *open_previous;
     struct tn_hold *_Atomic next_gone; /* links holds to reap, or to recycle */
     atomic_int claim;                  /* enum tn_claim */
+    tn_cu_userobject object;           /* the claimant; never touched once it may have gone */
     struct tn_holds *holds;            /* the pool's holds; immutable */
     uint64_t serial;                   /* rises in the pool with each opened hold; immutable */
     uint64_t capture_id;               /* immutable */
@@ -107,6 +108,7 @@ struct tn_hold {
     /* Closed: blocks allocated before the capture's end have lower sequence numbers. Blocks
      * allocated after the end was noticed have this number or a higher one. */
     uint64_t end_mark;
+    size_t node_count;        /* of the graph behind the capture's end, or TN_NODES_UNKNOWN */
     struct tn_births *births; /* of the capture's orders */
     bool births_lost;         /* some births are missing */
     struct tn_chunk_set chunks;
@@ -114,6 +116,8 @@ struct tn_hold {
     bool settled;                   /* its capture was said to be over */
     struct tn_hold_entry entries[TN_HOLD_KEYS]; /* P31; in a hold without a capture no capture's */
 };
+
+#define TN_NODES_UNKNOWN SIZE_MAX
 
 #define TN_HOLD_MAGIC 0x54486f6cULL
 
@@ -177,11 +181,6 @@ bool tn_holds_have(const struct tn_holds *holds, uint64_t capture_id, tn_cu_grap
 
 /* The library is about to destroy the graph: forgets its handle, which the next graph may get. */
 void tn_holds_forget_graph(struct tn_holds *holds, tn_cu_graph graph);
-
-/* A capture into the graph begins, which has no section of the pool: whatever had this handle
- * before is destroyed, though an executable of it may live. Closed holds which no tarn_graph stands
- * for forget the handle. */
-void tn_holds_forget_former(struct tn_holds *holds, tn_cu_graph graph);
 
 /* The driver has destroyed the capture's graph. Its holds, open ones included, forget the handle,
  * and their claimants go soon. */

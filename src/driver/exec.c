@@ -113,30 +113,35 @@ bool tn_driver_capture_goes_on(struct tn_gpu *gpu, tn_cu_event event)
 }
 
 tarn_status tn_driver_graph_attach(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_hostfn destroy,
-                                   void *user, bool *will_run)
+                                   void *user, tn_cu_userobject *object, bool *will_run)
 {
     const struct tn_driver *driver = gpu->driver;
-    tn_cu_userobject object = NULL;
     tn_cu_result result =
-        driver->cuUserObjectCreate(&object, user, destroy, 1, TN_CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+        driver->cuUserObjectCreate(object, user, destroy, 1, TN_CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
 
     *will_run = result == TN_CUDA_SUCCESS;
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "giving a graph its hold", "cuUserObjectCreate");
-    result = driver->cuGraphRetainUserObject(graph, object, 1, TN_CU_GRAPH_USER_OBJECT_MOVE);
+    result = driver->cuGraphRetainUserObject(graph, *object, 1, TN_CU_GRAPH_USER_OBJECT_MOVE);
     if (result == TN_CUDA_SUCCESS)
         return TARN_OK;
-    tn_gpu_teardown(gpu, driver->cuUserObjectRelease(object, 1), "cuUserObjectRelease");
+    tn_gpu_teardown(gpu, driver->cuUserObjectRelease(*object, 1), "cuUserObjectRelease");
     return tn_gpu_failed(gpu, result, "giving a graph its hold", "cuGraphRetainUserObject");
 }
 
-tarn_status tn_driver_graph_is_empty(struct tn_gpu *gpu, tn_cu_graph graph, bool *empty)
+void tn_driver_graph_detach(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_userobject object)
 {
-    size_t count = 0;
-    tn_cu_result result = gpu->driver->cuGraphGetNodes(graph, NULL, &count);
+    tn_gpu_teardown(gpu, gpu->driver->cuGraphReleaseUserObject(graph, object, 1),
+                    "cuGraphReleaseUserObject");
+}
 
-    *empty = count == 0;
-    return tn_gpu_answered(gpu, result, "looking for nodes of a graph", "cuGraphGetNodes");
+tarn_status tn_driver_graph_count(struct tn_gpu *gpu, tn_cu_graph graph, size_t *count)
+{
+    tn_cu_result result;
+
+    *count = 0;
+    result = gpu->driver->cuGraphGetNodes(graph, NULL, count);
+    return tn_gpu_answered(gpu, result, "counting the nodes of a graph", "cuGraphGetNodes");
 }
 
 tarn_status tn_driver_graph_instantiate(struct tn_gpu *gpu, tn_cu_graph graph,

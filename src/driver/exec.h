@@ -44,11 +44,14 @@ bool tn_driver_capture_goes_on(struct tn_gpu *gpu, tn_cu_event event);
  * object but not the graph. */
 TARN_MUST_CHECK tarn_status tn_driver_graph_attach(struct tn_gpu *gpu, tn_cu_graph graph,
                                                    tn_cu_hostfn destroy, void *user,
-                                                   bool *will_run);
+                                                   tn_cu_userobject *object, bool *will_run);
 
-/* Whether the graph has no nodes. DEVICE_LOST, DRIVER. */
-TARN_MUST_CHECK tarn_status tn_driver_graph_is_empty(struct tn_gpu *gpu, tn_cu_graph graph,
-                                                     bool *empty);
+/* Takes the object back from the graph, which has no instantiation yet. */
+void tn_driver_graph_detach(struct tn_gpu *gpu, tn_cu_graph graph, tn_cu_userobject object);
+
+/* The number of the graph's nodes. DEVICE_LOST, DRIVER. */
+TARN_MUST_CHECK tarn_status tn_driver_graph_count(struct tn_gpu *gpu, tn_cu_graph graph,
+                                                  size_t *count);
 
 TARN_MUST_CHECK tarn_status tn_driver_graph_instantiate(struct tn_gpu *gpu, tn_cu_graph graph,
                                                         tn_cu_graphexec *exec);

@@ -12,8 +12,10 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "driver/exec.h"
+#include "graphs/former.h"
 #include "pools/captures.h"
 #include "pools/device.h"
+#include "pools/janitor.h"
 #include "pools/pending.h"
 #include "pools/route.h"
 #include "pools/series.h"
@@ -30,11 +32,9 @@ tarn_status tn_capture_open_hold(tarn_pool *pool, const struct tn_stream_state *
     TN_ASSERT(state->order.capture_id != 0);
     if (status != TARN_OK)
         return status;
-    if (keeper == state->capture_graph && state->order.capture_id != TN_HOLD_NO_CAPTURE)
-        tn_holds_forget_former(&pool->holds, keeper);
     tn_hold_set_graph(made, state->capture_graph);
     tn_hold_keep_by(made, keeper);
-    status = tn_driver_graph_attach(&pool->device->gpu, keeper, tn_hold_gone, made,
+    status = tn_driver_graph_attach(&pool->device->gpu, keeper, tn_hold_gone, made, &made->object,
                                     &will_be_told); /* G2 */
     if (status == TARN_OK) {
         TN_ASSERT(made->open && !made->owner_gone);
@@ -74,6 +74,7 @@ static tarn_status admit_first(tarn_pool *pool, tarn_stream stream, struct tn_or
     status = tn_driver_capture_event(&pool->device->gpu, stream, &event);
     if (status != TARN_OK)
         return status;
+    tn_former_forget(pool->device, order.capture_id, state.capture_graph, TN_SIGHT_RAW);
     tn_pool_lock(pool);
     if (tn_hold_find(&pool->holds, order.capture_id) == NULL) {
         status = tn_capture_open_hold(pool, &state, false, state.capture_graph, &hold);
@@ -160,27 +161,42 @@ tarn_status tn_capture_find_announced(tarn_pool *pool, bool *announced)
     return *announced ? TARN_OK : tn_route_hides_capture(pool->device, pool, announced);
 }
 
-/* The hold belongs to no capture. */
-tarn_status tn_capture_hold_graph(tarn_pool *pool, tn_cu_graph graph)
+/* The hold belongs to no capture. A closed hold with the graph's handle may be a former graph's,
+ * whose end would not be the end of this graph's launches. */
+tarn_status tn_capture_hold_graph(tarn_pool *pool, tn_cu_graph graph, struct tn_hold **empty)
 {
     const struct tn_stream_state state = {.order = {0, TN_HOLD_NO_CAPTURE}, .capture_graph = graph};
     tarn_status status = TARN_OK;
     const struct tn_hold *known;
     struct tn_hold *hold;
     uint64_t serial;
+    bool takes;
 
     TN_ASSERT(tn_lock_none_held());
+    *empty = NULL;
     tn_pool_lock(pool);
     known = tn_hold_find_graph(&pool->holds, graph);
     serial = known != NULL && atomic_load(&known->claim) == TN_CLAIM_HELD ? known->serial : 0;
-    if (serial == 0 || tn_pending_count_unheld(pool, serial) > 0) {
+    takes = tn_pending_count_unheld(pool, serial) > 0;
+    if (serial == 0 || !known->open || takes) {
         status = tn_capture_open_hold(pool, &state, false, state.capture_graph, &hold);
         if (status == TARN_OK) {
             tn_pending_hold(pool, serial, hold);
             tn_hold_close(hold);
+            *empty = takes ? NULL : hold;
         }
     }
     TN_ASSERT(status != TARN_OK || tn_hold_find_graph(&pool->holds, graph) != NULL); /* G2 */
     tn_pool_unlock(pool);
     return status;
+}
+
+void tn_capture_unhold_graph(tarn_pool *pool, tn_cu_graph graph, struct tn_hold *empty)
+{
+    TN_ASSERT(tn_lock_none_held());
+    if (empty == NULL)
+        return;
+    TN_ASSERT(empty->magic == TN_HOLD_MAGIC && empty->keeper == graph);
+    tn_driver_graph_detach(&pool->device->gpu, graph, empty->object);
+    tn_device_drop_gone(pool->device);
 }

@@ -31,9 +31,14 @@ bool tn_capture_notice(tarn_pool *pool);
 TARN_MUST_CHECK tarn_status tn_capture_find_announced(tarn_pool *pool, bool *announced);
 
 /* Gives a graph that is about to be instantiated a hold of everything unheld in the pool. Where
- * nothing is unheld and the graph has no hold, gives it a hold without memory: the end of this hold
- * tells the order of replays that no launch runs any more (G3). No lock may be held. HOST_MEMORY,
- * DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK tarn_status tn_capture_hold_graph(tarn_pool *pool, tn_cu_graph graph);
+ * nothing is unheld and the graph has no open hold, gives it a hold without memory, *empty: the end
+ * of this hold tells the order of replays that no launch runs any more (G3). No lock may be held.
+ * HOST_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_capture_hold_graph(tarn_pool *pool, tn_cu_graph graph,
+                                                  struct tn_hold **empty);
+
+/* The graph was not instantiated, and has not gone: takes the hold without memory back, if there is
+ * one. No lock may be held. */
+void tn_capture_unhold_graph(tarn_pool *pool, tn_cu_graph graph, struct tn_hold *empty);
 
 #endif

@@ -28,6 +28,7 @@
 #include "base/host.h"
 #include "claims/body.h"
 #include "graphs/admit.h"
+#include "graphs/former.h"
 #include "graphs/stop.h"
 #include "pools/captures.h"
 #include "pools/route.h"
@@ -123,6 +124,8 @@ static tarn_status start(tarn_capture *capture, const tarn_capture_options *opti
     if (status == TARN_OK && state.order.capture_id == 0)
         status = tn_fail(TARN_ERR_DRIVER, "the driver began a capture and does not know it");
     if (status == TARN_OK) {
+        if (options->driver_graph == NULL)
+            tn_former_forget(capture->device, 0, state.capture_graph, TN_SIGHT_NEW);
         tn_pool_lock(pool);
         status = options->outer != NULL
                      ? open_body(capture, options, &state, &hold)
@@ -154,35 +157,44 @@ static tarn_status check_outer(const tarn_pool *pool, const tarn_capture *outer)
     return TARN_OK;
 }
 
-/* Sections behind no node may run at once, in the same memory: a graph therefore has one section of
- * a pool. The driver may have given this graph the handle of a destroyed graph whose executable
- * lives on. Such a new graph usually has no nodes, and without nodes no section can run. */
-static tarn_status check_no_section_in(tarn_pool *pool, tn_cu_graph graph)
+/* Whether the pool has a hold of a capture into the graph; *open: whether that is not over. */
+static bool has_section_in(tarn_pool *pool, tn_cu_graph graph, bool *open)
 {
     const struct tn_hold *hold;
-    bool is_known;
-    bool is_open;
+
+    tn_pool_lock(pool);
+    hold = tn_hold_find_graph(&pool->holds, graph);
+    *open = hold != NULL && hold->open;
+    tn_pool_unlock(pool);
+    return hold != NULL;
+}
+
+/* Sections behind no node may run at once, in the same memory: a graph therefore has one section of
+ * a pool. But no section runs in a graph without nodes. */
+static tarn_status check_no_section_in(tarn_pool *pool, tn_cu_graph graph)
+{
+    bool open;
     bool closed;
-    bool is_empty = false;
-    tarn_status status = TARN_OK;
+    size_t node_count = 0;
+    tarn_status status;
 
     TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
     closed = tn_holds_close_over(pool, 0);
-    hold = tn_hold_find_graph(&pool->holds, graph);
-    is_known = hold != NULL;
-    is_open = hold != NULL && hold->open;
     tn_pool_unlock(pool);
     if (closed)
         (void)tn_device_mark(pool->device);
-    if (is_open)
+    if (!has_section_in(pool, graph, &open) || !open)
+        tn_former_forget(pool->device, 0, graph, TN_SIGHT_INTO);
+    if (!has_section_in(pool, graph, &open))
+        return TARN_OK;
+    if (open)
         return tn_fail(
             TARN_ERR_WRONG_STATE,
             "a capture of pool '%s' into this graph is not over; end or abort that first",
             pool->name);
-    if (is_known)
-        status = tn_driver_graph_is_empty(&pool->device->gpu, graph, &is_empty);
-    if (status != TARN_OK || !is_known || is_empty)
+    status = tn_driver_graph_count(&pool->device->gpu, graph, &node_count);
+    if (status != TARN_OK || node_count == 0)
         return status;
     return tn_fail(
         TARN_ERR_WRONG_STATE,
@@ -223,6 +235,7 @@ tarn_status tn_capture_begin(tarn_pool *pool, tarn_stream stream,
     made->thread_id = tn_thread_id();
     made->stage = TN_CAPTURE_OPEN;
     made->target = options->driver_graph;
+    made->node_count = TN_NODES_UNKNOWN;
     made->is_body = options->outer != NULL;
     status = tn_route_begin_capture(pool->device, pool, stream, &made->route_id);
     if (status != TARN_OK)
@@ -306,7 +319,7 @@ static void leave_pools(tarn_capture *capture, bool discard)
     if (discard)
         tn_device_discard_capture(capture->device, capture->capture_id, capture->early_count);
     else
-        tn_device_close_capture(capture->device, capture->capture_id, NULL);
+        tn_device_close_capture(capture->device, capture->capture_id, NULL, capture->node_count);
 }
 
 /* The end of the handle, and of its claims on the pool. */
@@ -425,6 +438,15 @@ tarn_status tn_capture_check_own(const tarn_capture *capture)
                          "it by tarn_capture_end with NULL for the graph");
 }
 
+/* Whether a later graph has the caller's graph's handle shows by its nodes: graphs/former.h. */
+static void count_nodes(tarn_capture *capture)
+{
+    size_t count;
+
+    if (tn_driver_graph_count(&capture->device->gpu, capture->target, &count) == TARN_OK)
+        capture->node_count = count;
+}
+
 tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph)
 {
     struct tn_section section;
@@ -441,6 +463,7 @@ tarn_status tn_capture_end(tarn_capture *capture, tarn_graph **graph)
     if (status != TARN_OK)
         return status;
     if (graph == NULL) { /* the nodes are in the caller's graph */
+        count_nodes(capture);
         tn_capture_finish(capture);
         return TARN_OK;
     }

@@ -124,16 +124,19 @@ tarn_status tn_graph_adopt(tarn_pool *pool, tn_cu_graph driver_graph, tarn_graph
 {
     struct tn_section section = {.pool = pool, .graph = driver_graph};
     tarn_graph *made;
-    tarn_status status = tn_capture_hold_graph(pool, driver_graph); /* G2 */
+    struct tn_hold *empty;
+    tarn_status status = tn_capture_hold_graph(pool, driver_graph, &empty); /* G2 */
 
     TN_ASSERT(tn_lock_none_held());
     if (status != TARN_OK)
         return status;
     section.mark = tn_device_mark(pool->device);
     status = tn_graph_prepare(&section, &made);
-    if (status != TARN_OK)
+    if (status != TARN_OK) {
+        tn_capture_unhold_graph(pool, driver_graph, empty);
         return status;
-    tn_device_close_capture(pool->device, 0, driver_graph);
+    }
+    tn_device_close_capture(pool->device, 0, driver_graph, TN_NODES_UNKNOWN);
     tn_replays_merge_pools(pool, 0,
                            driver_graph); /* the graph may write memory of other pools alone */
     tn_pool_lock(pool);

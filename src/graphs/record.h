@@ -52,6 +52,7 @@ struct tarn_capture {
     struct tn_section section;
     /* Immutable. The caller's graph, which the capture goes into; NULL: a new graph. */
     tn_cu_graph target;
+    size_t node_count; /* of the target behind the capture's end, or TN_NODES_UNKNOWN */
     /* Immutable. The target is a body in another capture's graph. */
     bool is_body;
 };

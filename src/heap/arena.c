@@ -361,6 +361,7 @@ void tn_arena_link(struct tn_arena_lists *lists, struct tn_arena *arena, enum tn
 {
     struct tn_arena *second = lists->first[list];
 
+    TN_ASSERT(second != arena && lists->last[list] != arena);
     arena->in[list] = (struct tn_arena_link){.next = second};
     if (second != NULL)
         second->in[list].previous = arena;

@@ -15,8 +15,8 @@
 #include "claims/use.h"
 #include "heap/arena_lock.h"
 #include "pools/arena_table.h"
-#include "pools/pool_lock.h"
 #include "pools/device.h"
+#include "pools/pool_lock.h"
 #include "pools/proofs.h"
 #include "pools/vacated.h"
 

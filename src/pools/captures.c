@@ -82,7 +82,8 @@ bool tn_holds_close_over(tarn_pool *pool, uint64_t route_id)
     return any;
 }
 
-void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
+void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph,
+                            size_t node_count)
 {
     struct tn_hold *next;
 
@@ -91,6 +92,7 @@ void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph gr
         next = hold->open_next;
         if (hold->capture_id == capture_id || (graph != NULL && hold->graph == graph)) {
             hold->settled = hold->capture_id == capture_id;
+            hold->node_count = node_count;
             tn_hold_close(hold);
         }
     }

@@ -27,8 +27,10 @@ void tn_hold_drop(struct tn_hold *hold);
  * tn_device_mark next, so that arenas take numbers behind the end_mark. */
 bool tn_holds_close_over(tarn_pool *pool, uint64_t route_id);
 
-/* Closes the open holds of a capture which is over, by its id or by the graph which it made. */
-void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph);
+/* Closes the open holds of a capture which is over, by its id or by the graph which it made.
+ * node_count: of the graph now, or TN_NODES_UNKNOWN. */
+void tn_holds_close_capture(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph,
+                            size_t node_count);
 
 /* Drops all holds whose claimants are not gone: on a lost device, whose driver destroys and runs
  * nothing. */

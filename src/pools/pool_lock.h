@@ -23,8 +23,8 @@
  * 1988).
  *
  * Locking: the pool's lock. */
-#ifndef TARN_POOLS_AWAKE_H
-#define TARN_POOLS_AWAKE_H
+#ifndef TARN_POOLS_POOL_LOCK_H
+#define TARN_POOLS_POOL_LOCK_H
 
 #include "pools/pool.h"
 

@@ -9,10 +9,10 @@
 #include "claims/body.h"
 #include "heap/sequence.h"
 #include "pools/arenas.h"
-#include "pools/pool_lock.h"
 #include "pools/captures.h"
 #include "pools/free.h"
 #include "pools/pending.h"
+#include "pools/pool_lock.h"
 #include "pools/visit.h"
 
 static bool collect(tarn_pool *pool, void *unused)
@@ -32,6 +32,7 @@ void tn_device_collect(tarn_device *device)
 struct ended {
     uint64_t capture_id;
     tn_cu_graph graph;
+    size_t node_count; /* of the graph, or TN_NODES_UNKNOWN */
     bool discard;
     bool any; /* a hold was closed */
 };
@@ -43,7 +44,7 @@ static bool close_capture(tarn_pool *pool, void *context)
 
     if (ended->discard)
         tn_pool_discard(pool, ended->capture_id);
-    tn_holds_close_capture(pool, ended->capture_id, ended->graph);
+    tn_holds_close_capture(pool, ended->capture_id, ended->graph, ended->node_count);
     ended->any = ended->any || pool->holds.open_count != open_count;
     return false;
 }
@@ -58,9 +59,10 @@ static void visit_ended(tarn_device *device, struct ended *ended)
         (void)tn_device_mark(device);
 }
 
-void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph)
+void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph,
+                             size_t node_count)
 {
-    struct ended ended = {.capture_id = capture_id, .graph = graph};
+    struct ended ended = {.capture_id = capture_id, .graph = graph, .node_count = node_count};
 
     TN_ASSERT(capture_id != 0 || graph != NULL);
     visit_ended(device, &ended);
@@ -75,7 +77,8 @@ uint64_t tn_device_count_early(tarn_device *device)
  * index lacks it. */
 void tn_device_discard_capture(tarn_device *device, uint64_t capture_id, uint64_t early_count)
 {
-    struct ended ended = {.capture_id = capture_id, .discard = true};
+    struct ended ended = {
+        .capture_id = capture_id, .node_count = TN_NODES_UNKNOWN, .discard = true};
 
     TN_ASSERT(capture_id != 0);
     visit_ended(device, &ended);

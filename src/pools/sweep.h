@@ -11,8 +11,9 @@
 void tn_device_collect(tarn_device *device);
 
 /* Closes the open holds of a capture which is over: by the capture's id, or by the graph which it
- * made. */
-void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph);
+ * made. node_count: of the graph now, or TN_NODES_UNKNOWN. */
+void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_graph graph,
+                             size_t node_count);
 
 /* tn_device_close_capture by the id, which also makes live blocks of the capture DISCARDED.
  * early_count: what tn_device_count_early returned before the capture began. If holds have left

@@ -244,7 +244,8 @@ START_TEST(a_second_section_in_one_graph_is_refused)
     expect_no_second_section(driver_graph, "not over");
     OK(tarn_capture_end(capture, NULL));
     expect_no_second_section(driver_graph, "child node");
-    sim.plan_fault("cuGraphGetNodes", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    sim.plan_fault("cuGraphGetNodes", 2, 0,
+                   TN_CUDA_ERROR_UNKNOWN); /* the first one asks whether it is the same */
     REFUSE(TARN_ERR_DRIVER, "cuGraphGetNodes",
            tarn_capture_begin(world.pool, world.stream,
                               CAPTURE_INTO(NULL, 0, driver_graph, TARN_CAPTURE_THREAD_LOCAL),

@@ -401,49 +401,6 @@ START_TEST(a_capture_is_known_as_long_as_it_goes_on)
 }
 END_TEST
 
-/* The driver gives a captured graph the handle of the one destroyed before, while an executable of
- * that lives. */
-START_TEST(a_graph_with_the_handle_of_a_destroyed_one_is_another)
-{
-    enum { GRAPHS = 3 };
-    tn_cu_graph former = NULL;
-    tn_cu_graphexec execs[GRAPHS];
-    tarn_graph *adopted;
-
-    ck_assert_int_eq(setenv("TARN_SIM_STRICT", "0", 1), 0);
-    test_world_open();
-    for (int i = 0; i < GRAPHS; i++) {
-        tarn_route *route = test_route(world.pool, tarn_filter_capture, world.stream);
-        tn_cu_graph graph;
-        void *block;
-
-        test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
-        OK(tarn_malloc(world.device, MIB, world.stream, &block));
-        test_set_words(world.stream, block, 1, 1);
-        OK(tarn_free(block));
-        graph = test_end_capture(world.stream);
-        OK(tarn_end_allocate_to_pool(route));
-        ck_assert(i == 0 || graph == former);
-        former = graph;
-        execs[i] = test_instantiate(graph);
-        if (i < GRAPHS - 1)
-            test_destroy_graph(graph);
-    }
-    OK(tarn_graph_adopt(world.pool, former, &adopted));
-    ck_assert_uint_eq(test_stats(world.pool).held_graph_count, GRAPHS);
-    OK(tarn_graph_destroy(adopted));
-    test_destroy_exec(execs[GRAPHS - 1]);
-    test_await_destructors(GRAPHS - 1);
-    ck_assert_uint_eq(test_stats(world.pool).held_graph_count, GRAPHS - 1);
-    for (int i = 0; i < GRAPHS - 1; i++)
-        test_destroy_exec(execs[i]);
-    test_await_destructors(0);
-    OK(tarn_pool_trim(world.pool, NULL));
-    ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
-    test_world_close();
-}
-END_TEST
-
 /* Also of a stream that Tarn has not seen outside captures before, and by a route without one. */
 START_TEST(a_capture_that_is_over_is_forgotten)
 {
@@ -482,7 +439,6 @@ int main(void)
     TCase *recycled = tcase_create("recycled handles");
 
     tcase_add_test(recycled, a_capture_is_known_as_long_as_it_goes_on);
-    tcase_add_test(recycled, a_graph_with_the_handle_of_a_destroyed_one_is_another);
     suite_add_tcase(suite, recycled);
     tcase_add_loop_test(tcase, a_route_of_a_threads_own_stream_is_of_that_thread, 0, 2);
     suite_add_tcase(suite, tcase);

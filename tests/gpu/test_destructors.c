@@ -2,6 +2,7 @@
 /* What the library takes the destructor of a graph's user object for: that the last launch has ended. And what
  * it makes of that: pools go without a wait, and a trim behind the end of a graph gives its memory back. */
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "support/nodes.h"
 #include "support/world.h"
@@ -205,6 +206,40 @@ START_TEST(pools_end_behind_the_end_of_their_graphs)
 }
 END_TEST
 
+/* The driver gives most of these graphs the handle of the one before. The program keeps executables alone. */
+START_TEST(a_graph_with_the_handle_of_a_destroyed_one_is_another)
+{
+    enum { GRAPHS = 50 };
+    tn_cu_graphexec execs[GRAPHS];
+    tn_cu_graph former = NULL;
+    int same = 0;
+
+    for (uint64_t i = 0; i < GRAPHS; i++) {
+        tarn_route *route = test_route(world.pool, tarn_filter_capture, world.stream);
+        tn_cu_graph graph;
+        void *block;
+
+        test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_RELAXED);
+        OK(tarn_malloc(world.device, bytes, world.stream, &block));
+        test_fill(world.stream, block, 7, bytes / 4);
+        OK(tarn_free(block));
+        graph = test_end_capture(world.stream);
+        OK(tarn_end_allocate_to_pool(route));
+        same += graph == former;
+        former = graph;
+        execs[i] = test_instantiate(graph);
+        test_destroy_graph(graph);
+        OK(tarn_device_collect(world.device)); /* sees that the capture is over */
+        ck_assert_uint_eq(test_stats(world.pool).held_graph_count, i + 1);
+    }
+    printf("%d of %d graphs had the handle of the one before\n", same, GRAPHS);
+    for (int i = 0; i < GRAPHS; i++)
+        test_destroy_exec(execs[i]);
+    OK(tarn_pool_trim(world.pool, NULL));
+    ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("destructors");
@@ -216,5 +251,6 @@ int main(void)
     tcase_add_test(tcase, adopted_pools_go_behind_running_launches_without_a_wait);
     tcase_add_loop_test(tcase, a_trim_behind_the_end_of_a_graph_gives_its_memory_back, 0, 2);
     tcase_add_test(tcase, pools_end_behind_the_end_of_their_graphs);
+    tcase_add_test(tcase, a_graph_with_the_handle_of_a_destroyed_one_is_another);
     return test_main(suite);
 }

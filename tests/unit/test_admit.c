@@ -164,6 +164,7 @@ START_TEST(a_graph_gets_a_hold_of_what_was_freed_without_one)
     void *block = unit_alloc(pool, 2 * MIB, stream);
     struct tn_chunk *chunk = unit_chunk(block);
     struct tn_stream_state state;
+    struct tn_hold *empty;
     tn_cu_graph graph;
 
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
@@ -175,19 +176,19 @@ START_TEST(a_graph_gets_a_hold_of_what_was_freed_without_one)
     tn_pool_free_unheld(pool, unit_block(block));
     ck_assert_uint_eq(pool->pending.unheld_count, 1);
     tn_pool_unlock(pool);
-    OK(tn_capture_hold_graph(pool, graph)); /* whose hold is older than the free */
+    OK(tn_capture_hold_graph(pool, graph, &empty)); /* whose hold is older than the free */
     ck_assert_uint_eq(pool->pending.unheld_count, 1);
     ck_assert_uint_eq(chunk->hold_count, 0);
     test_destroy_graph(graph);
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
     graph = test_end_capture(stream);
     sim.plan_fault("cuUserObjectCreate", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_capture_hold_graph(pool, graph));
+    STATUS(TARN_ERR_DRIVER, tn_capture_hold_graph(pool, graph, &empty));
     ck_assert_uint_eq(pool->pending.unheld_count, 1);
-    OK(tn_capture_hold_graph(pool, graph));
+    OK(tn_capture_hold_graph(pool, graph, &empty));
     ck_assert_uint_eq(pool->pending.unheld_count, 0);
     ck_assert_uint_eq(chunk->hold_count, 1);
-    OK(tn_capture_hold_graph(pool, graph)); /* nothing waits any more */
+    OK(tn_capture_hold_graph(pool, graph, &empty)); /* nothing waits any more */
     OK(tarn_pool_validate(pool));
     test_destroy_graph(graph);
     unit_expect_no_capture(pool, &before);

@@ -54,22 +54,22 @@ START_TEST(a_capture_gives_a_graph_that_launches)
 }
 END_TEST
 
-START_TEST(a_graph_is_empty_until_it_has_a_node)
+START_TEST(nodes_of_a_graph_are_counted)
 {
     tn_cu_graph graph;
     tn_cu_result result;
-    bool empty;
+    size_t count;
 
     OK(tn_driver_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
     tn_driver_capture_stop(&gpu, stream, &result, &graph);
-    OK(tn_driver_graph_is_empty(&gpu, graph, &empty));
-    ck_assert(empty);
+    OK(tn_driver_graph_count(&gpu, graph, &count));
+    ck_assert_uint_eq(count, 0);
     tn_driver_graph_drop(&gpu, graph);
     graph = captured(5);
-    OK(tn_driver_graph_is_empty(&gpu, graph, &empty));
-    ck_assert(!empty);
+    OK(tn_driver_graph_count(&gpu, graph, &count));
+    ck_assert_uint_eq(count, 1);
     sim.plan_fault("cuGraphGetNodes", 1, 0, TN_CUDA_ERROR_UNKNOWN);
-    STATUS(TARN_ERR_DRIVER, tn_driver_graph_is_empty(&gpu, graph, &empty));
+    STATUS(TARN_ERR_DRIVER, tn_driver_graph_count(&gpu, graph, &count));
     unit_expect_sentence("cuGraphGetNodes");
     tn_driver_graph_drop(&gpu, graph);
     test_same_ledger(&before);
@@ -163,9 +163,10 @@ START_TEST(a_user_object_lives_as_long_as_a_launch_of_its_graph)
 {
     tn_cu_graph graph = captured(5);
     tn_cu_graphexec exec;
+    tn_cu_userobject object;
     bool will_run = false;
 
-    OK(tn_driver_graph_attach(&gpu, graph, note_destroyed, &destroyed, &will_run));
+    OK(tn_driver_graph_attach(&gpu, graph, note_destroyed, &destroyed, &object, &will_run));
     ck_assert(will_run);
     OK(tn_driver_graph_instantiate(&gpu, graph, &exec));
     sim.hold_work();
@@ -181,14 +182,32 @@ START_TEST(a_user_object_lives_as_long_as_a_launch_of_its_graph)
 }
 END_TEST
 
+START_TEST(a_user_object_that_is_taken_back_runs_at_once)
+{
+    tn_cu_graph graph = captured(5);
+    tn_cu_graphexec exec;
+    tn_cu_userobject object;
+    bool will_run = false;
+
+    OK(tn_driver_graph_attach(&gpu, graph, note_destroyed, &destroyed, &object, &will_run));
+    tn_driver_graph_detach(&gpu, graph, object);
+    await_destroyed(1);
+    OK(tn_driver_graph_instantiate(&gpu, graph, &exec)); /* the graph is as before */
+    tn_driver_exec_destroy(&gpu, exec);
+    tn_driver_graph_drop(&gpu, graph);
+    test_same_ledger(&before);
+}
+END_TEST
+
 START_TEST(a_user_object_that_cannot_be_made_never_runs)
 {
     tn_cu_graph graph = captured(5);
+    tn_cu_userobject object;
     bool will_run = true;
 
     sim.plan_fault("cuUserObjectCreate", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER,
-           tn_driver_graph_attach(&gpu, graph, note_destroyed, &destroyed, &will_run));
+           tn_driver_graph_attach(&gpu, graph, note_destroyed, &destroyed, &object, &will_run));
     ck_assert(!will_run);
     tn_driver_graph_drop(&gpu, graph);
     test_same_ledger(&before);
@@ -199,11 +218,12 @@ END_TEST
 START_TEST(a_user_object_that_the_graph_refuses_runs_all_the_same)
 {
     tn_cu_graph graph = captured(5);
+    tn_cu_userobject object;
     bool will_run = false;
 
     sim.plan_fault("cuGraphRetainUserObject", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER,
-           tn_driver_graph_attach(&gpu, graph, note_destroyed, &destroyed, &will_run));
+           tn_driver_graph_attach(&gpu, graph, note_destroyed, &destroyed, &object, &will_run));
     ck_assert(will_run);
     await_destroyed(1);
     tn_driver_graph_drop(&gpu, graph);
@@ -330,7 +350,7 @@ int main(void)
 
     tcase_add_checked_fixture(capture, open_gpu, NULL);
     tcase_add_test(capture, a_capture_gives_a_graph_that_launches);
-    tcase_add_test(capture, a_graph_is_empty_until_it_has_a_node);
+    tcase_add_test(capture, nodes_of_a_graph_are_counted);
     tcase_add_test(capture, a_capture_cannot_start_twice);
     tcase_add_test(capture, a_capture_without_its_context_does_not_start);
     tcase_add_test(capture, stopping_a_broken_capture_says_why_and_ends_it);
@@ -339,6 +359,7 @@ int main(void)
     suite_add_tcase(suite, capture);
     tcase_add_checked_fixture(object, open_gpu, NULL);
     tcase_add_test(object, a_user_object_lives_as_long_as_a_launch_of_its_graph);
+    tcase_add_test(object, a_user_object_that_is_taken_back_runs_at_once);
     tcase_add_test(object, a_user_object_that_cannot_be_made_never_runs);
     tcase_add_test(object, a_user_object_that_the_graph_refuses_runs_all_the_same);
     suite_add_tcase(suite, object);

@@ -33,10 +33,10 @@ static void open_holds(uint64_t capture_id)
 START_TEST(a_capture_is_closed_in_all_pools)
 {
     open_holds(4);
-    tn_device_close_capture(device, 5, NULL);
+    tn_device_close_capture(device, 5, NULL, TN_NODES_UNKNOWN);
     for (size_t i = 0; i < 2; i++)
         ck_assert_uint_eq(pools[i]->holds.open_count, 1);
-    tn_device_close_capture(device, 4, NULL);
+    tn_device_close_capture(device, 4, NULL, TN_NODES_UNKNOWN);
     for (size_t i = 0; i < 2; i++)
         ck_assert_uint_eq(pools[i]->holds.open_count, 0);
 }
@@ -55,7 +55,7 @@ START_TEST(blocks_of_all_pools_are_behind_a_captures_end)
     tn_pool_unlock(pools[0]);
     hold = opened;
     (void)unit_alloc(pools[1], 4096, stream);
-    tn_device_close_capture(device, 4, NULL);
+    tn_device_close_capture(device, 4, NULL, TN_NODES_UNKNOWN);
     ck_assert(!hold->open);
     ck_assert_uint_ge(unit_block(unit_alloc(pools[1], 4096, stream))->sequence, hold->end_mark);
 }

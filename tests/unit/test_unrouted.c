@@ -168,7 +168,7 @@ START_TEST(an_allowed_capture_has_a_passing_hold_in_the_default_pool)
     OK(tarn_pool_validate(pool));
     graph = test_end_capture(stream);
     tn_pool_lock(pool);
-    tn_holds_close_capture(pool, 0, state.capture_graph);
+    tn_holds_close_capture(pool, 0, state.capture_graph, TN_NODES_UNKNOWN);
     tn_pool_unlock(pool);
     ck_assert_uint_eq(pool->holds.count, 0); /* though its claimant is there */
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 0);
