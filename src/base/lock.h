@@ -42,8 +42,9 @@
  *           has
  * HOLDS     a device's index of holds          nothing                   all else
  * RECORDS   one kind of recycled records       host allocation           all else
- * AWAKE     a device's list of pools with      nothing                   all else
- *           arenas awake
+ * AWAKE     a device's lists of pools with     nothing                   all else
+ *           arenas awake, and of those
+ *           which may end
  * COUNTS    what a device has mapped           a few additions           all else
  * BARRIER   whether the kernel has a fence of  asking the kernel for     all else
  *           all processors                     one */

@@ -58,21 +58,26 @@ static void enter_list(tarn_graph *graph)
 
     TN_ASSERT(atomic_load(&graph->magic) == 0);
     tn_lock_acquire(&device->graphs_lock);
+    graph->previous = NULL;
     graph->next = device->graphs;
+    if (graph->next != NULL)
+        graph->next->previous = graph;
     device->graphs = graph;
     tn_lock_release(&device->graphs_lock);
 }
 
-static void leave_list(tarn_graph *graph)
+static void leave_list(const tarn_graph *graph)
 {
     tarn_device *device = graph->pool->device;
-    tarn_graph **link = &device->graphs;
 
     TN_ASSERT(atomic_load(&graph->magic) == 0);
     tn_lock_acquire(&device->graphs_lock);
-    while (*link != graph)
-        link = &(*link)->next;
-    *link = graph->next;
+    if (graph->previous != NULL)
+        graph->previous->next = graph->next;
+    else
+        device->graphs = graph->next;
+    if (graph->next != NULL)
+        graph->next->previous = graph->previous;
     tn_lock_release(&device->graphs_lock);
 }
 

@@ -63,6 +63,7 @@ struct tarn_graph {
     _Atomic uint64_t magic; /* TN_GRAPH_MAGIC or TN_GRAPH_STALE: G7; 0 in a recycled record */
     /* Guarded by the device's GRAPHS lock; also links recycled records. */
     tarn_graph *next;
+    tarn_graph *previous;
     tarn_pool *pool;          /* immutable */
     tn_cu_graph driver_graph; /* written with the GRAPHS lock */
     tn_cu_graphexec exec;

@@ -25,8 +25,8 @@ static tarn_pool *find_adopted(const tarn_device *device, uint64_t capture_id)
 
     /* No visit: no pool is locked. The capture of a parked pool is over; to pass the pool by costs
      * a look at one cache line. */
-    while (pool != NULL &&
-           (pool->ending == TN_ENDING_PARKED || pool->graphs.adopted_capture_id != capture_id))
+    while (pool != NULL && (atomic_load(&pool->ending) == TN_ENDING_PARKED ||
+                            pool->graphs.adopted_capture_id != capture_id))
         pool = pool->next;
     return pool;
 }
@@ -57,7 +57,9 @@ static tarn_status pin_adopted(tarn_device *device, uint64_t capture_id, tarn_po
         *pool = made;
     }
     tn_pool_pin(*pool);
+    tn_pool_lock(made);
     atomic_store(&made->released, true);
+    tn_pool_unlock(made);
     tn_lock_release(&device->lock);
     if (*pool != made)
         tn_device_end_released(device); /* another thread was faster */

@@ -20,6 +20,7 @@
  * no quotient in the continued fraction is above 12. */
 static const uint32_t spread_factor = 1283249;
 
+enum { PROBES_MAX = 32 };
 enum { SIZE_MIN = 32 }; /* 256 bytes, a small part of what a chunk of 2 MiB may cost */
 
 /* A large chunk begins with room for more blocks, since making room takes the pool's lock: 72
@@ -301,6 +302,59 @@ struct tn_block *tn_live_find(const tarn_pool *pool, uint64_t address)
     if (segment == NULL || atomic_load(&segment->owner) != pool)
         return NULL;
     return tn_live_at(chunk, address - segment->base);
+}
+
+/* The last block of the chunk's index which begins up to the offset; NULL: none. Where blocks begin
+ * close to each other the offsets below are tried one by one; else the index is short. */
+static struct tn_block *last_begun(const struct tn_chunk *chunk, uint64_t offset)
+{
+    uint64_t at = offset & ~(uint64_t)(TN_BLOCK_BYTES_MIN - 1);
+    struct tn_block *last = NULL;
+
+    for (int tries = 0; tries < PROBES_MAX && at >= chunk->offset; tries++) {
+        struct tn_block *block = tn_live_at(chunk, at);
+
+        if (block != NULL)
+            return block;
+        if (at == 0)
+            break;
+        at -= TN_BLOCK_BYTES_MIN;
+    }
+    for (uint32_t place = 0; place < chunk->live_size; place++) {
+        struct tn_block *block = tn_live_block_in(chunk, place);
+
+        if (block != NULL && block->offset <= offset &&
+            (last == NULL || block->offset > last->offset))
+            last = block;
+    }
+    return last;
+}
+
+/* Goes down from the segment's end, where the newest mapping is, and at the same time from the
+ * offset by chunks, to a live block, and then up. */
+struct tn_block *tn_segment_block_at(const struct tn_segment *segment, uint64_t offset)
+{
+    struct tn_block *above = segment->last_block;
+    struct tn_block *below = NULL;
+    uint64_t at = offset;
+
+    TN_ASSERT(offset < segment->bytes);
+    while (above->offset > offset && (below == NULL || tn_block_end(below) <= offset)) {
+        above = above->previous;
+        if (below != NULL) {
+            below = below->next;
+        } else {
+            const struct tn_chunk *chunk = tn_segment_chunk_at(segment, at);
+
+            if (chunk != NULL && chunk->live_count > 0)
+                below = last_begun(chunk, at);
+            at = chunk != NULL ? chunk->offset : at & ~(uint64_t)(TN_PAGE_BYTES - 1);
+            if (below == NULL && at == 0)
+                below = segment->first_block;
+            at -= 1;
+        }
+    }
+    return above->offset <= offset ? above : below;
 }
 
 static bool is_live(const struct tn_block *block)

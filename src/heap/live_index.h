@@ -208,6 +208,10 @@ void tn_chunk_live_remove(struct tn_chunk *chunk, struct tn_block *block);
 void tn_live_insert(struct tn_block *block);
 void tn_live_remove(struct tn_block *block);
 
+/* The block over the offset, in any state. Few blocks are looked at, unless many lie between the
+ * offset and both the end of the segment and the next live block below. The pool's lock is held. */
+struct tn_block *tn_segment_block_at(const struct tn_segment *segment, uint64_t offset);
+
 /* The LIVE or DISCARDED block of the pool that begins at the address; NULL: none. */
 struct tn_block *tn_live_find(const tarn_pool *pool, uint64_t address);
 

@@ -485,24 +485,69 @@ static tarn_status check_arenas(const tarn_pool *pool, struct sums *sums)
     return TARN_OK;
 }
 
+/* Whether the pool's neighbours in the list are its neighbours there. The lists' lock is held. */
+static bool is_in(const tarn_pool *pool, enum tn_pool_list list)
+{
+    const struct tn_pool_lists *lists = &pool->device->lists;
+    const struct tn_pool_link *link = &pool->places.in[list];
+
+    return (link->previous != NULL ? link->previous->places.in[list].next : lists->first[list]) ==
+               pool &&
+           (link->next != NULL ? link->next->places.in[list].previous : lists->last[list]) == pool;
+}
+
 /* P32 */
 static tarn_status check_awake(tarn_pool *pool)
 {
-    struct tn_awake_pools *pools = &pool->device->awake;
-    const struct tn_awake_place *place = &pool->arenas.awake;
-    bool before;
-    bool behind;
+    struct tn_pool_lists *lists = &pool->device->lists;
+    bool in_list;
     bool listed;
 
-    tn_lock_acquire_spin(&pools->lock, TN_RANK_AWAKE);
-    listed = place->listed;
-    before = (place->previous != NULL ? place->previous->arenas.awake.next : pools->first) == pool;
-    behind = (place->next != NULL ? place->next->arenas.awake.previous : pools->last) == pool;
-    tn_lock_release_spin(&pools->lock, TN_RANK_AWAKE);
+    tn_lock_acquire_spin(&lists->lock, TN_RANK_AWAKE);
+    listed = pool->places.awake;
+    in_list = is_in(pool, TN_POOLS_AWAKE);
+    tn_lock_release_spin(&lists->lock, TN_RANK_AWAKE);
     TN_EXPECT_EQUAL("P32", "whether a pool is listed as awake", listed,
                     pool->arenas.lists.first[TN_ARENAS_AWAKE] != NULL);
-    TN_EXPECT_EQUAL("P32", "whether the list of pools awake has the pool", before && behind,
-                    listed);
+    TN_EXPECT_EQUAL("P32", "whether the list of pools awake has the pool", in_list, listed);
+    return TARN_OK;
+}
+
+/* P34 */
+static tarn_status check_released(const tarn_pool *pool)
+{
+    struct tn_pool_lists *lists = &pool->device->lists;
+    bool ready;
+    bool parked;
+    int ending;
+
+    tn_lock_acquire_spin(&lists->lock, TN_RANK_AWAKE);
+    ending = atomic_load(&pool->ending);
+    ready = is_in(pool, TN_POOLS_READY);
+    parked = is_in(pool, TN_POOLS_PARKED);
+    tn_lock_release_spin(&lists->lock, TN_RANK_AWAKE);
+    TN_EXPECT_EQUAL("P34", "whether the list of pools READY has the pool", ready,
+                    ending == TN_ENDING_READY);
+    TN_EXPECT_EQUAL("P34", "whether the list of pools PARKED has the pool", parked,
+                    ending == TN_ENDING_PARKED);
+    if (!atomic_load(&pool->released))
+        TN_EXPECT_EQUAL("P34", "whether a pool that is not released may end", ending,
+                        TN_ENDING_NOT);
+    else if (tn_pool_is_unclaimed(pool) && tn_pool_discarded_count(pool) == 0)
+        TN_EXPECT_EQUAL("P34", "whether a pool that may end is listed", ending != TN_ENDING_NOT, 1);
+    return TARN_OK;
+}
+
+/* P35 */
+static tarn_status check_published(const tarn_pool *pool)
+{
+    const struct tn_pool_counters *counters = &pool->counters;
+
+    for (int id = 0; id < TN_CHUNKS && !counters->unpublished && counters->sums != NULL; id++) {
+        for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
+            TN_EXPECT_EQUAL("P35", "a published peak", counters->published[id][kind],
+                            counters->metrics[id].peak[kind]);
+    }
     return TARN_OK;
 }
 
@@ -522,6 +567,10 @@ tarn_status tn_pool_check_own(tarn_pool *pool, uint64_t *steps)
         status = check_arenas(pool, &sums);
     if (status == TARN_OK)
         status = check_awake(pool);
+    if (status == TARN_OK)
+        status = check_released(pool);
+    if (status == TARN_OK)
+        status = check_published(pool);
     if (status == TARN_OK)
         status = check_retired(pool);
     if (status == TARN_OK)

@@ -91,6 +91,7 @@ void tn_pool_discard_live(tarn_pool *pool, struct tn_block *block)
     block->state = TN_BLOCK_DISCARDED;
     tn_live_update(block); /* P23 */
     count_not_live(pool->counters.metrics, block);
-    tn_metrics_add_block(pool->counters.metrics, TN_DISCARDED_BLOCKS, tn_block_bytes(block));
+    if (tn_metrics_add_block(pool->counters.metrics, TN_DISCARDED_BLOCKS, tn_block_bytes(block)))
+        pool->counters.unpublished = true;
     TN_CHECK_TOUCHED(block);
 }

@@ -239,8 +239,8 @@ static void count_mapped(tarn_pool *pool, enum tn_heap_kind kind, uint64_t bytes
     TN_ASSERT(tn_pool_is_locked(pool) && bytes >= chunk_count * TN_PAGE_BYTES);
     if (chunk_count == 0)
         return;
-    tn_metric_add(&metrics[TN_CHUNKS], kind, chunk_count);
-    tn_metric_add(&metrics[TN_CHUNK_BYTES], kind, bytes);
+    (void)tn_metric_add(&metrics[TN_CHUNKS], kind, chunk_count);
+    (void)tn_metric_add(&metrics[TN_CHUNK_BYTES], kind, bytes);
     tn_device_count_mapped(pool->device, kind, bytes, chunk_count);
 }
 

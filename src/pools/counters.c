@@ -7,6 +7,7 @@
 #include "pools/counters.h"
 
 #include "base/contract.h"
+#include "base/lock.h"
 #include "heap/steady.h"
 
 struct collected {
@@ -35,22 +36,24 @@ static void collect_heap(struct collected *collected, struct tn_heap *heap)
 
 /* Raises live peaks to these bytes, blocks and requested bytes, which were there at about the same
  * time. */
-static void raise_live(struct tn_metric *metrics, int kind, const struct tn_tally *most)
+static bool raise_live(struct tn_metric *metrics, int kind, const struct tn_tally *most)
 {
     TN_ASSERT(kind <= TN_ALL_KINDS);
     if (most->bytes <= metrics[TN_LIVE_BYTES].peak[kind])
-        return;
+        return false;
     metrics[TN_LIVE_BYTES].peak[kind] = most->bytes;
     tn_metric_raise(&metrics[TN_LIVE_BLOCKS], kind, most->count);
     tn_metric_raise(&metrics[TN_LIVE_REQUESTED], kind, most->requested);
+    return true;
 }
 
-static void raise_active(struct tn_metric *metrics, int kind, uint64_t count, uint64_t bytes)
+static bool raise_active(struct tn_metric *metrics, int kind, uint64_t count, uint64_t bytes)
 {
     if (bytes <= metrics[TN_ACTIVE_BYTES].peak[kind])
-        return;
+        return false;
     metrics[TN_ACTIVE_BYTES].peak[kind] = bytes;
     tn_metric_raise(&metrics[TN_ACTIVE_BLOCKS], kind, count);
+    return true;
 }
 
 /* PENDING and DISCARDED blocks or bytes. */
@@ -61,13 +64,14 @@ static uint64_t waiting(const struct tn_metric *metrics, enum tn_heap_kind kind,
 }
 
 /* The live amounts when the pool's lock was released, plus the arenas' peaks since then. PENDING
- * and DISCARDED amounts have not changed meanwhile. */
-static void raise_peaks(struct tn_metric *metrics, const struct collected *collected)
+ * and DISCARDED amounts have not changed meanwhile. Returns whether any peak has risen. */
+static bool raise_peaks(struct tn_metric *metrics, const struct collected *collected)
 {
     struct tn_tally all = {0, 0, 0};
     uint64_t all_bytes = tn_metric_all(&metrics[TN_LIVE_BYTES]) + collected->peak_bytes;
     uint64_t all_waiting = 0;
     uint64_t all_waiting_bytes = 0;
+    bool risen = false;
 
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
         struct tn_tally most = collected->kinds[kind].peak;
@@ -77,15 +81,17 @@ static void raise_peaks(struct tn_metric *metrics, const struct collected *colle
         most.count += tn_metric_current(&metrics[TN_LIVE_BLOCKS], kind);
         most.bytes += tn_metric_current(&metrics[TN_LIVE_BYTES], kind);
         most.requested += tn_metric_current(&metrics[TN_LIVE_REQUESTED], kind);
-        raise_live(metrics, kind, &most);
-        raise_active(metrics, kind, most.count + count, most.bytes + bytes);
+        risen = raise_live(metrics, kind, &most) || risen;
+        risen = raise_active(metrics, kind, most.count + count, most.bytes + bytes) || risen;
         add_tally(&all, &most);
         all_waiting += count;
         all_waiting_bytes += bytes;
     }
     all.bytes = all_bytes;
-    raise_live(metrics, TN_ALL_KINDS, &all);
-    raise_active(metrics, TN_ALL_KINDS, all.count + all_waiting, all.bytes + all_waiting_bytes);
+    risen = raise_live(metrics, TN_ALL_KINDS, &all) || risen;
+    return raise_active(metrics, TN_ALL_KINDS, all.count + all_waiting,
+                        all.bytes + all_waiting_bytes) ||
+           risen;
 }
 
 static void add_collected(struct tn_pool_counters *counters, enum tn_heap_kind kind,
@@ -123,7 +129,7 @@ void tn_counters_collect(struct tn_pool_counters *counters, struct tn_arena *awa
     if (counters->risen || collected.kinds[TN_HEAP_SMALL].allocated.count +
                                    collected.kinds[TN_HEAP_LARGE].allocated.count >
                                0)
-        raise_peaks(counters->metrics, &collected);
+        counters->unpublished = raise_peaks(counters->metrics, &collected) || counters->unpublished;
     counters->risen = false;
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
         const struct tn_heap_counters *own = &collected.kinds[kind];
@@ -131,6 +137,25 @@ void tn_counters_collect(struct tn_pool_counters *counters, struct tn_arena *awa
         if ((own->allocated.count | own->freed.count) != 0)
             add_collected(counters, (enum tn_heap_kind)kind, own);
     }
+}
+
+void tn_counters_publish(struct tn_pool_counters *counters)
+{
+    struct tn_peak_sums *sums = counters->sums;
+
+    counters->unpublished = false;
+    if (sums == NULL)
+        return;
+    tn_lock_acquire_spin(&sums->lock, TN_RANK_COUNTS);
+    for (int id = 0; id < TN_CHUNKS; id++) {
+        for (int kind = 0; kind <= TN_ALL_KINDS; kind++) {
+            uint64_t peak = counters->metrics[id].peak[kind];
+
+            sums->peaks[id][kind] += peak - counters->published[id][kind]; /* P35 */
+            counters->published[id][kind] = peak;
+        }
+    }
+    tn_lock_release_spin(&sums->lock, TN_RANK_COUNTS);
 }
 
 void tn_counters_complete(struct tn_pool_counters *counters)

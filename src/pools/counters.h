@@ -8,6 +8,11 @@
  * counters up (pools/pool_lock.c). A reset by the caller does not change the numbers, but the base
  * from which they count. The device's sums therefore do not depend on resets of a pool.
  *
+ *   P35  while nobody has a pool's lock, the published peaks of the pool are its peaks, but for
+ *        what arenas awake have not added up
+ *
+ * The device has the sums of what is published: whoever ends a pool need not ask the others.
+ *
  * Locking: the owner's lock. */
 #ifndef TARN_POOLS_COUNTERS_H
 #define TARN_POOLS_COUNTERS_H
@@ -16,6 +21,7 @@
 #include <stdint.h>
 
 #include "base/contract.h"
+#include "base/spin.h"
 #include "heap/arena.h"
 #include "heap/tally.h"
 #include "tarn/types.h"
@@ -79,11 +85,20 @@ static inline void tn_metric_raise(struct tn_metric *metric, int kind, uint64_t 
         metric->peak[kind] = least;
 }
 
-static inline void tn_metric_add(struct tn_metric *metric, enum tn_heap_kind kind, uint64_t amount)
+/* Returns whether the peak of both kinds or of this one has risen. */
+static inline bool tn_metric_add(struct tn_metric *metric, enum tn_heap_kind kind, uint64_t amount)
 {
+    uint64_t own;
+    uint64_t all;
+    bool risen;
+
     metric->allocated[kind] += amount;
-    tn_metric_raise(metric, (int)kind, tn_metric_current(metric, kind));
-    tn_metric_raise(metric, TN_ALL_KINDS, tn_metric_all(metric));
+    own = tn_metric_current(metric, kind);
+    all = tn_metric_all(metric);
+    risen = metric->peak[kind] < own || metric->peak[TN_ALL_KINDS] < all;
+    tn_metric_raise(metric, (int)kind, own);
+    tn_metric_raise(metric, TN_ALL_KINDS, all);
+    return risen;
 }
 
 static inline void tn_metric_remove(struct tn_metric *metric, enum tn_heap_kind kind,
@@ -114,12 +129,13 @@ static inline void tn_metrics_remove_live(struct tn_metric *metrics, enum tn_hea
     metrics[TN_LIVE_REQUESTED].freed[kind] += less->requested;
 }
 
-/* A block and its bytes. */
-static inline void tn_metrics_add_block(struct tn_metric *metrics, enum tn_metric_id blocks,
+/* A block and its bytes. Returns whether any peak has risen. */
+static inline bool tn_metrics_add_block(struct tn_metric *metrics, enum tn_metric_id blocks,
                                         uint64_t bytes)
 {
-    tn_metric_add(&metrics[blocks], tn_kind_of(bytes), 1);
-    tn_metric_add(&metrics[blocks + 1], tn_kind_of(bytes), bytes);
+    bool count_risen = tn_metric_add(&metrics[blocks], tn_kind_of(bytes), 1);
+
+    return tn_metric_add(&metrics[blocks + 1], tn_kind_of(bytes), bytes) || count_risen;
 }
 
 static inline void tn_metrics_remove_block(struct tn_metric *metrics, enum tn_metric_id blocks,
@@ -163,8 +179,20 @@ struct tn_event {
     uint64_t base;  /* at the last reset of the totals */
 };
 
+/* Peaks of metrics up to TN_CHUNKS. */
+typedef uint64_t tn_peaks[TN_CHUNKS][TN_ALL_KINDS + 1];
+
+/* The sums of the peaks which the pools of a device have published. */
+struct tn_peak_sums {
+    struct tn_spin lock; /* rank COUNTS */
+    tn_peaks peaks;
+};
+
 struct tn_pool_counters {
     struct tn_metric metrics[TN_METRICS];
+    struct tn_peak_sums *sums; /* of the device; NULL: the pool has left it */
+    tn_peaks published;        /* P35: the pool's part of the sums */
+    bool unpublished;          /* a peak differs */
     /* Calls which allocated, and calls which freed. Metrics differ: a restore makes blocks live
      * which no call has allocated, and ends blocks which no call has freed. */
     uint64_t alloc_count;
@@ -177,6 +205,10 @@ struct tn_pool_counters {
  * those awake. The pool's lock is held, and no block is loose. Also levels the arenas' spare
  * records, drops the numbers which they set aside for blocks, and counts unused locks. */
 void tn_counters_collect(struct tn_pool_counters *counters, struct tn_arena *awake);
+
+/* Before the pool's lock is given back: publishes peaks which have changed. The lock of the sums is
+ * taken. */
+void tn_counters_publish(struct tn_pool_counters *counters);
 
 /* Computes the active amounts; the pool's lock is held. */
 void tn_counters_complete(struct tn_pool_counters *counters);

@@ -12,7 +12,7 @@ void tn_device_count(tarn_device *device, enum tn_metric_id id, enum tn_heap_kin
     TN_ASSERT(id >= TN_CHUNKS);
     tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
     if (more)
-        tn_metric_add(&counters->mapped[id], kind, amount);
+        (void)tn_metric_add(&counters->mapped[id], kind, amount);
     else
         tn_metric_remove(&counters->mapped[id], kind, amount);
     tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
@@ -25,8 +25,8 @@ void tn_device_count_mapped(tarn_device *device, enum tn_heap_kind kind, uint64_
 
     TN_ASSERT(bytes >= chunk_count * TN_PAGE_BYTES);
     tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
-    tn_metric_add(&counters->mapped[TN_CHUNKS], kind, chunk_count);
-    tn_metric_add(&counters->mapped[TN_CHUNK_BYTES], kind, bytes);
+    (void)tn_metric_add(&counters->mapped[TN_CHUNKS], kind, chunk_count);
+    (void)tn_metric_add(&counters->mapped[TN_CHUNK_BYTES], kind, bytes);
     tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
 }
 

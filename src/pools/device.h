@@ -29,17 +29,27 @@ struct tn_device_counters {
     uint64_t alloc_count;              /* of pools which are gone */
     uint64_t free_count;               /* likewise */
     uint64_t call_bases[TN_GPU_CALLS]; /* of the driver, at the last reset of the totals */
+    struct tn_peak_sums sums;          /* of the pools' peaks */
     struct tn_spin lock;               /* rank COUNTS */
     /* from TN_CHUNKS on: their peaks are exact; guarded by lock */
     struct tn_metric mapped[TN_METRICS];
 };
 
-/* The pools which have an arena awake: P32. Guarded by lock, rank AWAKE. */
-struct tn_awake_pools {
+/* Lists of pools which some calls visit, and no others: pools/pool_lock.h. */
+enum tn_pool_list {
+    TN_POOLS_AWAKE,  /* P32: those with an arena awake; the visited ones and the newest come last */
+    TN_POOLS_READY,  /* P34: released and, when last looked at, unclaimed */
+    TN_POOLS_PARKED, /* P34: the same, but only a proof of idle memory lets them go */
+    TN_POOL_LISTS
+};
+
+/* Guarded by lock, rank AWAKE. */
+struct tn_pool_lists {
     struct tn_spin lock;
-    tarn_pool *first; /* those visited lately come last, and those which have just woken */
-    tarn_pool *last;
-    uint64_t round; /* of visits; guarded by the DEVICE lock */
+    tarn_pool *first[TN_POOL_LISTS];
+    tarn_pool *last[TN_POOL_LISTS];
+    uint64_t count[TN_POOL_LISTS];
+    uint64_t round; /* of visits to those awake; guarded by the DEVICE lock */
 };
 
 struct tarn_device {
@@ -66,7 +76,7 @@ struct tarn_device {
     tarn_pool *pools;       /* guarded by lock; the default pool last */
     uint64_t pool_serial;   /* of the newest pool; guarded by lock */
     struct tn_hold_index holds; /* of all pools */
-    struct tn_awake_pools awake;
+    struct tn_pool_lists lists;
     /* released pools that only a proof lets go, when last looked at */
     atomic_uint_fast32_t unproven_count;
     uint64_t parked_proven;     /* the proof at the last look at parked pools; guarded by lock */

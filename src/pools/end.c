@@ -15,6 +15,7 @@
 #include "pools/device.h"
 #include "pools/grow.h"
 #include "pools/pending.h"
+#include "pools/pool_lock.h"
 #include "pools/totals.h"
 
 /* Gives chunks to the cache or the driver, and records to the host. The pool is off the device's
@@ -51,12 +52,13 @@ static void unlist(tarn_pool *pool)
 {
     TN_ASSERT(tn_pool_is_locked(pool) && tn_lock_is_held(&pool->device->lock));
     TN_ASSERT(tn_pool_is_unused(pool) && pool->holds.count == 0);
-    if (pool->previous != NULL)
-        pool->previous->next = pool->next;
+    if (pool->places.previous != NULL)
+        pool->places.previous->next = pool->next;
     else
         pool->device->pools = pool->next;
     if (pool->next != NULL)
-        pool->next->previous = pool->previous;
+        pool->next->places.previous = pool->places.previous;
+    tn_ending_put(pool, TN_ENDING_NOT);
     tn_replays_leave(&pool->device->gpu, pool->first_replays); /* with the list: P17 */
     tn_totals_keep(pool);
     atomic_store(&pool->magic, 0);

@@ -20,22 +20,11 @@
 #include "pools/loans.h"
 #include "pools/pending.h"
 
-/* The block at an address inside the segment, in any state. */
-static struct tn_block *block_at(const struct tn_segment *segment, uint64_t address)
-{
-    struct tn_block *block = segment->first_block;
-
-    TN_ASSERT(address - segment->base < segment->bytes);
-    while (tn_block_end(block) <= address - segment->base)
-        block = block->next;
-    return block;
-}
-
 /* The reason why no live block begins at an address inside a segment of the pool. */
 static tarn_status explain_address(const tarn_pool *pool, const struct tn_segment *segment,
                                    uint64_t address)
 {
-    const struct tn_block *block = block_at(segment, address);
+    const struct tn_block *block = tn_segment_block_at(segment, address - segment->base);
 
     TN_ASSERT(tn_pool_is_locked(pool));
     if (block->state == TN_BLOCK_UNMAPPED)
@@ -94,7 +83,7 @@ tarn_status tn_pool_lock_around(uint64_t address, tarn_pool **pool, struct tn_bl
     TN_ASSERT(status != TARN_OK || tn_pool_is_locked(*pool));
     if (status != TARN_OK)
         return status;
-    found = block_at(segment, address);
+    found = tn_segment_block_at(segment, address - segment->base);
     if (found->state == TN_BLOCK_LIVE) {
         *block = found;
         return TARN_OK;
@@ -234,16 +223,57 @@ void tn_pool_free_unheld(tarn_pool *pool, struct tn_block *block)
     free_block(pool, block, true, false);
 }
 
-void tn_pool_discard(tarn_pool *pool, uint64_t capture_id)
+/* Whether the block is LIVE, and of the capture or of a body within. */
+static bool is_of(const tarn_pool *pool, const struct tn_block *block, uint64_t capture_id)
 {
-    TN_ASSERT(tn_pool_is_locked(pool) && capture_id != 0);
+    uint64_t of = tn_block_order(block).capture_id;
+
+    return block->state == TN_BLOCK_LIVE &&
+           (of == capture_id || tn_body_is_within(&pool->bodies, of, capture_id));
+}
+
+static void discard_all(tarn_pool *pool, uint64_t capture_id)
+{
     for (struct tn_block *block = tn_live_first(pool->segments.first); block != NULL;
          block = tn_live_next(block)) {
-        uint64_t of = tn_block_order(block).capture_id;
-
-        if (block->state != TN_BLOCK_LIVE ||
-            (of != capture_id && !tn_body_is_within(&pool->bodies, of, capture_id)))
-            continue;
-        tn_pool_discard_live(pool, block);
+        if (is_of(pool, block, capture_id))
+            tn_pool_discard_live(pool, block);
     }
+}
+
+/* Discards the blocks whose births the holds of `born` have; false: births are missing. */
+static bool discard_born(tarn_pool *pool, uint64_t born, uint64_t capture_id)
+{
+    struct tn_hold *hold = tn_hold_index_first(pool->holds.index, TN_HOLD_CAPTURE, pool, born);
+    bool has_all = hold != NULL;
+
+    for (; hold != NULL;
+         hold = tn_hold_index_next(pool->holds.index, &hold->entries[TN_HOLD_CAPTURE])) {
+        has_all = has_all && !hold->births_lost;
+        for (const struct tn_births *births = hold->births; births != NULL; births = births->next) {
+            has_all = has_all && !births->lost;
+            for (size_t i = 0; i < births->count; i++) {
+                struct tn_block *block = tn_live_find(pool, births->items[i].address);
+
+                if (block != NULL && is_of(pool, block, capture_id))
+                    tn_pool_discard_live(pool, block);
+            }
+        }
+    }
+    return has_all;
+}
+
+/* By births: beside any number of other blocks this costs what the capture has allocated. */
+void tn_pool_discard(tarn_pool *pool, uint64_t capture_id)
+{
+    bool has_all;
+
+    TN_ASSERT(tn_pool_is_locked(pool) && capture_id != 0);
+    has_all = discard_born(pool, capture_id, capture_id);
+    for (const struct tn_body *body = pool->bodies.first; body != NULL; body = body->next) {
+        if (tn_body_is_within(&pool->bodies, body->capture_id, capture_id))
+            has_all = discard_born(pool, body->capture_id, capture_id) && has_all;
+    }
+    if (!has_all)
+        discard_all(pool, capture_id);
 }

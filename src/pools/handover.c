@@ -312,16 +312,6 @@ uint64_t tn_arenas_give_idle(tarn_pool *pool)
     return moved;
 }
 
-struct tn_block *tn_segment_block_at(const struct tn_segment *segment, uint64_t offset)
-{
-    struct tn_block *block = segment->last_block;
-
-    TN_ASSERT(offset < segment->bytes);
-    while (block->offset > offset)
-        block = block->previous;
-    return block;
-}
-
 void tn_run_give_idle(tarn_pool *pool, struct tn_heap *from, struct tn_run run)
 {
     struct tn_block *block = tn_segment_block_at(run.segment, run.begin);

@@ -29,9 +29,6 @@ bool tn_idle_has(tarn_pool *pool, enum tn_heap_kind kind, bool captured, uint64_
  * to two records. */
 bool tn_heap_take_idle(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes);
 
-/* The block over the offset. Searches from above, where the newest mapping is. */
-struct tn_block *tn_segment_block_at(const struct tn_segment *segment, uint64_t offset);
-
 /* Takes the FREE block of idle memory for a capture, with the chunks under it. Takes up to two
  * records. */
 void tn_heap_take_free(tarn_pool *pool, struct tn_heap *heap, struct tn_block *block);

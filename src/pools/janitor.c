@@ -2,8 +2,7 @@
 /* The driver reports the end of a graph on a thread of its own, where the library may do next to
  * nothing. The hold is put on a list, and the next call drops it. Released pools end likewise.
  *
- * Most released pools are parked. A look for pools which can end passes parked ones without taking
- * their locks: this is why tn_device_visit is not used here. */
+ * A look for pools which can end asks those that are READY, and no others: pools/pool_lock.h. */
 #include "pools/janitor.h"
 
 #include <stddef.h>
@@ -15,6 +14,7 @@
 #include "pools/captures.h"
 #include "pools/end.h"
 #include "pools/pending.h"
+#include "pools/pool_lock.h"
 #include "pools/route.h"
 #include "pools/visit.h"
 
@@ -43,6 +43,10 @@ void tn_pool_unpin(tarn_pool *pool)
     } else {
         tn_pins_drop(&pool->pins);
         last = atomic_load(&pool->released);
+        if (last) {
+            tn_pool_lock(pool); /* P34 */
+            tn_pool_unlock(pool);
+        }
     }
     if (last)
         tn_device_end_released(device);
@@ -96,11 +100,7 @@ static void unpark(tarn_device *device, bool closing)
     if (proven == device->parked_proven && !closing && !tn_gpu_is_lost(&device->gpu))
         return;
     device->parked_proven = proven;
-    /* No visit, here and in pick_released: a parked pool is passed by unlocked. */
-    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
-        if (pool->ending == TN_ENDING_PARKED)
-            pool->ending = TN_ENDING_NOT;
-    }
+    tn_ending_unpark(device);
 }
 
 /* Looks at a pool, and sets its ending. Returns whether the pool waits for a proof. */
@@ -109,18 +109,47 @@ static bool check_released(tarn_pool *pool, bool closing)
     bool waits = false;
 
     TN_ASSERT(tn_lock_is_held(&pool->device->lock));
-    TN_ASSERT(pool->ending == TN_ENDING_NOT && atomic_load(&pool->released));
+    TN_ASSERT(atomic_load(&pool->released));
     tn_pool_lock(pool);
     if (tn_pool_is_unclaimed(pool) && (closing || tn_pool_discarded_count(pool) == 0)) {
         waits = !closing && !tn_pool_is_idle(pool);
         if (!waits)
-            pool->ending = TN_ENDING_NOW;
+            tn_ending_put(pool, TN_ENDING_NOW);
         else if (!tn_pool_has_pending(pool))
-            pool->ending = TN_ENDING_PARKED;
+            tn_ending_put(pool, TN_ENDING_PARKED);
     }
     tn_pool_unlock(pool);
-    TN_ASSERT(!waits || pool->ending != TN_ENDING_NOW);
+    TN_ASSERT(!waits || atomic_load(&pool->ending) != TN_ENDING_NOW);
     return waits;
+}
+
+/* The end of the device overrides what keeps a pool, and looks at all. */
+static tarn_pool *pick_last(tarn_device *device)
+{
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next) {
+        if (!atomic_load(&pool->released) || atomic_load(&pool->ending) == TN_ENDING_NOW)
+            continue;
+        (void)check_released(pool, true);
+        if (atomic_load(&pool->ending) == TN_ENDING_NOW)
+            return pool;
+    }
+    return NULL;
+}
+
+/* Those which wait for a proof, and are not parked, are READY again behind the others. */
+static tarn_pool *pick_ready(tarn_device *device, uint_fast32_t *waiting)
+{
+    for (uint64_t left = tn_ending_count(device, TN_ENDING_READY); left > 0; left--) {
+        tarn_pool *pool = tn_ending_take(device);
+
+        if (pool == NULL)
+            break;
+        *waiting += check_released(pool, false);
+        if (atomic_load(&pool->ending) == TN_ENDING_NOW)
+            return pool;
+    }
+    *waiting = (uint_fast32_t)(*waiting + tn_ending_count(device, TN_ENDING_PARKED));
+    return NULL;
 }
 
 /* Picks a released, unclaimed pool which no thread is ending, and marks it as being ended. Two
@@ -132,26 +161,19 @@ static bool check_released(tarn_pool *pool, bool closing)
  * proof nobody looks at the pool, and allocations go on as if it were gone. */
 static tarn_pool *pick_released(tarn_device *device, bool closing)
 {
-    tarn_pool *picked = NULL;
+    tarn_pool *picked;
     uint_fast32_t waiting = 0;
 
     tn_lock_acquire(&device->lock);
     tn_gpu_want_proof(&device->gpu);
     unpark(device, closing);
-    for (tarn_pool *pool = device->pools; pool != NULL && picked == NULL; pool = pool->next) {
-        if (pool->ending == TN_ENDING_NOT && atomic_load(&pool->released)) {
-            waiting += check_released(pool, closing);
-            picked = pool->ending == TN_ENDING_NOW ? pool : NULL;
-        } else {
-            waiting += pool->ending == TN_ENDING_PARKED;
-        }
-    }
+    picked = closing ? pick_last(device) : pick_ready(device, &waiting);
     if (picked == NULL)
         atomic_store(&device->unproven_count, waiting);
     if (picked == NULL && waiting == 0)
         tn_gpu_want_no_proof(&device->gpu);
     tn_lock_release(&device->lock);
-    TN_ASSERT(picked == NULL || picked->ending == TN_ENDING_NOW);
+    TN_ASSERT(picked == NULL || atomic_load(&picked->ending) == TN_ENDING_NOW);
     return picked;
 }
 
@@ -168,7 +190,7 @@ static tarn_status end_released(tarn_device *device, bool closing)
         status = tn_pool_destroy(pool);
         if (status != TARN_OK) {
             tn_lock_acquire(&device->lock);
-            pool->ending = TN_ENDING_NOT;
+            tn_ending_put(pool, TN_ENDING_READY);
             tn_lock_release(&device->lock);
         }
         if (status == TARN_ERR_BUSY)

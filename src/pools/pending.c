@@ -78,7 +78,8 @@ void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stam
         pool->pending.first = block;
     pool->pending.last = block;
     pool->pending.unheld_count += block->unheld;
-    tn_metrics_add_block(pool->counters.metrics, TN_PENDING_BLOCKS, tn_block_bytes(block));
+    if (tn_metrics_add_block(pool->counters.metrics, TN_PENDING_BLOCKS, tn_block_bytes(block)))
+        pool->counters.unpublished = true;
 }
 
 /* Takes the block out of the count of pending blocks. */

@@ -33,7 +33,7 @@ static void renew(tarn_pool *pool)
     tn_lock_acquire(&pool->lock);
     TN_ASSERT(pool->arenas.lists.first[TN_ARENAS_ALL] == NULL);
     pool->arenas = (struct tn_arenas){.count = 0};
-    pool->counters = (struct tn_pool_counters){0};
+    pool->counters = (struct tn_pool_counters){.sums = &pool->device->counters.sums};
     tn_pins_open(&pool->pins);
     tn_arena_lock(&pool->idle);
     tn_pool_init_arena(pool, &pool->idle, (struct tn_order){0, 0});
@@ -64,7 +64,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     atomic_store(&made->released, false);
     atomic_store(&made->is_default, settings->is_default);
     made->share_captured = settings->share_captured;
-    made->ending = TN_ENDING_NOT;
+    atomic_store(&made->ending, TN_ENDING_NOT);
     made->first_replays = replays;
     (void)snprintf(made->name, sizeof made->name, "%s",
                    settings->name != NULL ? settings->name : "");
@@ -84,10 +84,10 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     tn_lock_acquire(&device->lock);
     device->pool_serial += 1;
     made->holds.pool_serial = device->pool_serial;
-    made->previous = NULL;
+    made->places = (struct tn_pool_places){.previous = NULL};
     made->next = device->pools;
     if (made->next != NULL)
-        made->next->previous = made;
+        made->next->places.previous = made;
     device->pools = made;
     tn_lock_release(&device->lock);
     atomic_store(&made->magic, TN_POOL_MAGIC);

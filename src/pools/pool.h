@@ -32,12 +32,14 @@
 #include "driver/mapping.h"
 #include "heap/rounding.h"
 #include "pools/counters.h"
+#include "pools/device.h"
 #include "tarn/pool.h"
 
 /* The state of the end of a pool whose handle is given up. */
 enum tn_ending {
     TN_ENDING_NOT,
-    TN_ENDING_PARKED, /* unclaimed: only a proof of idle memory lets it go */
+    TN_ENDING_READY,  /* worth a look: in the list of those READY */
+    TN_ENDING_PARKED, /* only a proof of idle memory lets it go: in the list of those PARKED */
     TN_ENDING_NOW,    /* a thread is ending the pool */
 };
 
@@ -53,12 +55,17 @@ struct tn_segment_list {
     uint64_t next_index;
 };
 
-/* A pool's place among those with an arena awake: P32. Guarded by the device's lock of rank AWAKE. */
-struct tn_awake_place {
+struct tn_pool_link {
     tarn_pool *next;
     tarn_pool *previous;
-    bool listed;
-    uint64_t round; /* of the last visit */
+};
+
+/* A pool's places in the lists of its device. Guarded by their lock, but for previous. */
+struct tn_pool_places {
+    tarn_pool *previous; /* in the list of all, as next of the pool: guarded by the DEVICE lock */
+    struct tn_pool_link in[TN_POOL_LISTS];
+    bool awake;     /* P32 */
+    uint64_t round; /* of the last visit to those awake */
 };
 
 struct tn_arenas {
@@ -67,7 +74,6 @@ struct tn_arenas {
     uint64_t retired_count;  /* arenas of retired streams */
     uint64_t reserved_count; /* heaps with has_reserved */
     uint64_t proof_count;    /* events of streams found done: pools/proofs.h */
-    struct tn_awake_place awake;
 };
 
 /* The user's handles which claim the pool as a whole. */
@@ -147,13 +153,13 @@ struct tarn_pool {
     atomic_bool released;           /* the handle is given up */
     atomic_bool is_default;         /* immutable */
     bool share_captured; /* Immutable: work outside captures may take free memory of graphs. */
-    uint8_t ending;      /* enum tn_ending; guarded by the DEVICE lock */
+    atomic_uchar ending; /* enum tn_ending: P34; pools/pool_lock.h changes it */
     char name[32];       /* immutable */
     struct tn_pool_limit limit;
     struct tn_memory_properties properties; /* immutable */
     /* Devices with access to all its memory: bit i is ordinal i. Guarded by lock. */
     uint64_t peer_mask;
-    tarn_pool *previous; /* of the device, guarded by the DEVICE lock */
+    struct tn_pool_places places;
 
     struct tn_segment_list segments;
     struct tn_chunk_table chunks;

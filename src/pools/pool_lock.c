@@ -16,68 +16,157 @@
 
 enum { UNUSED_LOCKS_MAX = 32 };
 
-/* The functions up to tn_awake_next have the lock of the list of pools awake. */
+/* These two have the lock of the lists. */
 
-static void append(struct tn_awake_pools *pools, tarn_pool *pool)
+static void append(tarn_pool *pool, enum tn_pool_list list)
 {
-    struct tn_awake_place *place = &pool->arenas.awake;
+    struct tn_pool_lists *lists = &pool->device->lists;
+    tarn_pool *last = lists->last[list];
 
-    place->next = NULL;
-    place->previous = pools->last;
-    if (place->previous != NULL)
-        place->previous->arenas.awake.next = pool;
+    pool->places.in[list] = (struct tn_pool_link){.previous = last};
+    if (last != NULL)
+        last->places.in[list].next = pool;
     else
-        pools->first = pool;
-    pools->last = pool;
+        lists->first[list] = pool;
+    lists->last[list] = pool;
+    lists->count[list] += 1;
 }
 
-static void take_out(struct tn_awake_pools *pools, const tarn_pool *pool)
+static void take_out(const tarn_pool *pool, enum tn_pool_list list)
 {
-    const struct tn_awake_place *place = &pool->arenas.awake;
+    struct tn_pool_lists *lists = &pool->device->lists;
+    const struct tn_pool_link *link = &pool->places.in[list];
 
-    if (place->previous != NULL)
-        place->previous->arenas.awake.next = place->next;
+    TN_ASSERT(lists->count[list] > 0);
+    if (link->previous != NULL)
+        link->previous->places.in[list].next = link->next;
     else
-        pools->first = place->next;
-    if (place->next != NULL)
-        place->next->arenas.awake.previous = place->previous;
+        lists->first[list] = link->next;
+    if (link->next != NULL)
+        link->next->places.in[list].previous = link->previous;
     else
-        pools->last = place->previous;
+        lists->last[list] = link->previous;
+    lists->count[list] -= 1;
+}
+
+static void lock_lists(tarn_device *device)
+{
+    tn_lock_acquire_spin(&device->lists.lock, TN_RANK_AWAKE);
+}
+
+static void unlock_lists(tarn_device *device)
+{
+    tn_lock_release_spin(&device->lists.lock, TN_RANK_AWAKE);
 }
 
 tarn_pool *tn_awake_next(tarn_device *device, uint64_t round)
 {
-    struct tn_awake_pools *pools = &device->awake;
     tarn_pool *pool;
 
     TN_ASSERT(tn_lock_is_held(&device->lock));
-    tn_lock_acquire_spin(&pools->lock, TN_RANK_AWAKE);
-    pool = pools->first;
-    if (pool != NULL && pool->arenas.awake.round == round)
+    lock_lists(device);
+    pool = device->lists.first[TN_POOLS_AWAKE];
+    if (pool != NULL && pool->places.round == round)
         pool = NULL;
     if (pool != NULL) {
-        pool->arenas.awake.round = round;
-        take_out(pools, pool);
-        append(pools, pool);
+        pool->places.round = round;
+        take_out(pool, TN_POOLS_AWAKE);
+        append(pool, TN_POOLS_AWAKE);
     }
-    tn_lock_release_spin(&pools->lock, TN_RANK_AWAKE);
+    unlock_lists(device);
     return pool;
 }
 
 /* The pool's first arena has woken, or its last one sleeps. */
 static void note_awake(tarn_pool *pool, bool awake)
 {
-    struct tn_awake_pools *pools = &pool->device->awake;
-
     TN_ASSERT(tn_pool_is_locked(pool));
-    tn_lock_acquire_spin(&pools->lock, TN_RANK_AWAKE);
-    TN_ASSERT(pool->arenas.awake.listed != awake); /* P32 */
-    pool->arenas.awake.listed = awake;
+    lock_lists(pool->device);
+    TN_ASSERT(pool->places.awake != awake); /* P32 */
+    pool->places.awake = awake;
     if (awake)
-        append(pools, pool);
+        append(pool, TN_POOLS_AWAKE);
     else
-        take_out(pools, pool);
-    tn_lock_release_spin(&pools->lock, TN_RANK_AWAKE);
+        take_out(pool, TN_POOLS_AWAKE);
+    unlock_lists(pool->device);
+}
+
+/* The list of pools whose end has come so far; TN_POOL_LISTS: none. */
+static enum tn_pool_list list_of(int ending)
+{
+    switch (ending) {
+    case TN_ENDING_READY:
+        return TN_POOLS_READY;
+    case TN_ENDING_PARKED:
+        return TN_POOLS_PARKED;
+    default:
+        return TN_POOL_LISTS;
+    }
+}
+
+/* The lists' lock is held. */
+static void put(tarn_pool *pool, enum tn_ending ending)
+{
+    enum tn_pool_list from = list_of(atomic_load(&pool->ending));
+    enum tn_pool_list to = list_of(ending);
+
+    if (from != TN_POOL_LISTS)
+        take_out(pool, from);
+    atomic_store(&pool->ending, (unsigned char)ending);
+    if (to != TN_POOL_LISTS)
+        append(pool, to);
+}
+
+void tn_ending_put(tarn_pool *pool, enum tn_ending ending)
+{
+    lock_lists(pool->device);
+    put(pool, ending);
+    unlock_lists(pool->device);
+}
+
+tarn_pool *tn_ending_take(tarn_device *device)
+{
+    tarn_pool *pool;
+
+    TN_ASSERT(tn_lock_is_held(&device->lock));
+    lock_lists(device);
+    pool = device->lists.first[TN_POOLS_READY];
+    if (pool != NULL)
+        put(pool, TN_ENDING_NOT);
+    unlock_lists(device);
+    return pool;
+}
+
+uint64_t tn_ending_count(tarn_device *device, enum tn_ending ending)
+{
+    uint64_t count;
+
+    TN_ASSERT(list_of(ending) != TN_POOL_LISTS);
+    lock_lists(device);
+    count = device->lists.count[list_of(ending)];
+    unlock_lists(device);
+    return count;
+}
+
+void tn_ending_unpark(tarn_device *device)
+{
+    TN_ASSERT(tn_lock_is_held(&device->lock));
+    lock_lists(device);
+    while (device->lists.first[TN_POOLS_PARKED] != NULL)
+        put(device->lists.first[TN_POOLS_PARKED], TN_ENDING_READY);
+    unlock_lists(device);
+}
+
+/* A released pool's lock is about to be given back: claims end under it. */
+static TN_APART void note_released(tarn_pool *pool)
+{
+    if (atomic_load(&pool->magic) == 0 || atomic_load(&pool->ending) != TN_ENDING_NOT ||
+        !tn_pool_is_unclaimed(pool) || tn_pool_discarded_count(pool) > 0)
+        return;
+    lock_lists(pool->device);
+    if (atomic_load(&pool->ending) == TN_ENDING_NOT)
+        put(pool, TN_ENDING_READY); /* P34 */
+    unlock_lists(pool->device);
 }
 
 void tn_arena_wake(tarn_pool *pool, struct tn_arena *arena)
@@ -236,6 +325,12 @@ void tn_pool_unlock(tarn_pool *pool)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
     if (!tn_is_forked()) {
+        if (pool->counters.risen && pool->arenas.lists.first[TN_ARENAS_AWAKE] == NULL)
+            tn_counters_collect(&pool->counters, NULL); /* nobody may lock a pool asleep for long */
+        if (pool->counters.unpublished)
+            tn_counters_publish(&pool->counters); /* P35 */
+        if (TN_UNLIKELY(atomic_load_explicit(&pool->released, memory_order_relaxed)))
+            note_released(pool);
         check_turn(pool);
         tn_pool_resume_others(pool, NULL);
     }

@@ -11,6 +11,13 @@
  *
  *   P32  a pool is in its device's list of pools awake exactly if an arena of it is awake
  *
+ *   P34  a released pool which nothing claims and which has no DISCARDED block is READY, PARKED or
+ *        being ended while nobody has its lock; a pool with its handle is none of these
+ *
+ * Claims on a pool end under its lock. The release of the lock therefore makes a released pool
+ * READY, and the janitor finds it without a look at any other (pools/janitor.h). A READY pool may
+ * have been claimed again.
+ *
  * The arena's own lock guards the changes from awake to asleep and back: another thread that has
  * found the arena takes this lock, and sees that the arena may do nothing. While it sleeps the
  * pool's lock alone guards its heaps.
@@ -26,7 +33,21 @@
 #ifndef TARN_POOLS_POOL_LOCK_H
 #define TARN_POOLS_POOL_LOCK_H
 
+#include "pools/device.h"
 #include "pools/pool.h"
+
+/* Changes how far the end of a released pool has come. What is PARKED or being ended changes under
+ * the DEVICE lock alone. */
+void tn_ending_put(tarn_pool *pool, enum tn_ending ending);
+
+/* Takes out the pool that has been READY longest; NULL: none. The DEVICE lock is held. */
+tarn_pool *tn_ending_take(tarn_device *device);
+
+/* How many pools are READY, or PARKED. */
+uint64_t tn_ending_count(tarn_device *device, enum tn_ending ending);
+
+/* Makes the PARKED pools READY. The DEVICE lock is held. */
+void tn_ending_unpark(tarn_device *device);
 
 /* The arena will be used: it is locked from here on like all that are awake. */
 void tn_arena_wake(tarn_pool *pool, struct tn_arena *arena);

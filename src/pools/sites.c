@@ -20,7 +20,7 @@ static void count_segment(tarn_pool *pool, const struct tn_segment *segment, boo
 
     for (int i = 0; i < 3; i++) {
         if (made)
-            tn_metric_add(&pool->counters.metrics[ids[i]], kind, amounts[i]);
+            (void)tn_metric_add(&pool->counters.metrics[ids[i]], kind, amounts[i]);
         else
             tn_metric_remove(&pool->counters.metrics[ids[i]], kind, amounts[i]);
         tn_device_count(pool->device, ids[i], kind, amounts[i], made);

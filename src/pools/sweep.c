@@ -229,8 +229,8 @@ uint64_t tn_device_mark(tarn_device *device)
     tarn_pool *pool;
 
     tn_lock_acquire(&device->lock);
-    device->awake.round += 1;
-    while ((pool = tn_awake_next(device, device->awake.round)) != NULL) {
+    device->lists.round += 1;
+    while ((pool = tn_awake_next(device, device->lists.round)) != NULL) {
         tn_pool_lock(pool);
         tn_pool_unlock(pool);
     }

@@ -5,6 +5,7 @@
 
 #include "base/contract.h"
 #include "pools/pool.h"
+#include "pools/pool_lock.h"
 #include "pools/visit.h"
 
 void tn_totals_lock(tarn_pool *pool)
@@ -93,42 +94,42 @@ void tn_totals_read(tarn_device *device, struct tn_totals *totals)
     tn_lock_release(&device->lock);
 }
 
-/* Peaks of a pool, to which the other pools' peaks are added. */
-struct peaks {
-    const tarn_pool *pool;
-    struct tn_metric sums[TN_METRICS];
-};
-
-static bool add_peaks_of_other(tarn_pool *pool, void *context)
+/* Keeps the sums of all pools' peaks, and more, if they are the highest so far. Pools with an arena
+ * awake are locked, so that their peaks are complete; the others' are. The DEVICE lock is held. */
+static void keep_peaks(tarn_device *device, tn_peaks more)
 {
-    struct peaks *peaks = context;
-
-    TN_ASSERT(tn_lock_is_held(&pool->device->lock));
-    if (pool != peaks->pool)
-        add_peaks(peaks->sums, pool->counters.metrics);
-    return false;
-}
-
-/* Keeps the sum of the pool's peaks until now and the other pools' peaks. The device's lock is
- * held; the pools' locks are taken. */
-static void keep_peaks(struct peaks *peaks)
-{
-    tarn_device *device = peaks->pool->device;
+    struct tn_peak_sums *sums = &device->counters.sums;
+    tarn_pool *pool;
 
     TN_ASSERT(tn_lock_is_held(&device->lock));
-    (void)tn_device_walk(device, add_peaks_of_other, peaks);
-    raise_peaks(device->counters.pools, peaks->sums);
+    device->lists.round += 1;
+    while ((pool = tn_awake_next(device, device->lists.round)) != NULL) {
+        tn_pool_lock(pool);
+        tn_pool_unlock(pool);
+    }
+    tn_lock_acquire_spin(&sums->lock, TN_RANK_COUNTS);
+    for (int id = 0; id < TN_CHUNKS; id++) {
+        for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
+            tn_metric_raise(&device->counters.pools[id], kind,
+                            sums->peaks[id][kind] + more[id][kind]);
+    }
+    tn_lock_release_spin(&sums->lock, TN_RANK_COUNTS);
 }
 
 void tn_totals_keep_peaks(tarn_pool *pool)
 {
-    struct peaks peaks = {.pool = pool};
+    tn_peaks none = {{0}};
 
     TN_ASSERT(tn_lock_is_held(&pool->device->lock) && atomic_load(&pool->magic) == 0);
+    keep_peaks(pool->device, none);
     tn_pool_lock(pool);
-    memcpy(peaks.sums, pool->counters.metrics, sizeof peaks.sums);
+    for (int id = 0; id < TN_CHUNKS; id++) {
+        for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
+            pool->counters.metrics[id].peak[kind] = 0;
+    }
+    tn_counters_publish(&pool->counters); /* the pool's part of the sums goes */
+    pool->counters.sums = NULL;
     tn_pool_unlock(pool);
-    keep_peaks(&peaks);
 }
 
 void tn_totals_keep_events(tarn_pool *pool)
@@ -179,15 +180,21 @@ static void reset_events(struct tn_event *events)
 
 void tn_pool_reset_peaks(tarn_pool *pool)
 {
-    struct peaks peaks = {.pool = pool};
+    tn_peaks fallen;
 
     TN_ASSERT(tn_lock_none_held());
     tn_lock_acquire(&pool->device->lock);
     tn_totals_lock(pool);
-    memcpy(peaks.sums, pool->counters.metrics, sizeof peaks.sums);
+    for (int id = 0; id < TN_CHUNKS; id++)
+        memcpy(fallen[id], pool->counters.metrics[id].peak, sizeof fallen[id]);
     reset_peaks(pool->counters.metrics, 0);
+    pool->counters.unpublished = true;
+    for (int id = 0; id < TN_CHUNKS; id++) {
+        for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
+            fallen[id][kind] -= pool->counters.metrics[id].peak[kind];
+    }
     tn_pool_unlock(pool);
-    keep_peaks(&peaks);
+    keep_peaks(pool->device, fallen);
     tn_lock_release(&pool->device->lock);
 }
 
@@ -205,6 +212,7 @@ static bool reset_pool_peaks(tarn_pool *pool, void *unused)
     (void)unused;
     tn_counters_complete(&pool->counters);
     reset_peaks(pool->counters.metrics, 0);
+    pool->counters.unpublished = true;
     return false;
 }
 

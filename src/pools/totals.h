@@ -6,12 +6,10 @@
  * its own peak. The sum of the peaks of all pools present at a time is therefore never too low.
  * When a pool leaves, or its peaks are reset, its old peaks are added to the peaks of the other
  * pools, and the highest sum is kept. The others' peaks are read afterwards, and include everything
- * live at the same time. The device itself counts mapped memory, whose peaks are exact.
+ * live at the same time. Pools publish their peaks (pools/counters.h), so only those with an arena
+ * awake are locked for this. The device itself counts mapped memory, whose peaks are exact.
  *
- * Locking: none may be held, except where a comment differs.
- *
- * Trade-offs: a thread that ends a pool takes the locks of all the device's pools, one after the
- * other. */
+ * Locking: none may be held, except where a comment differs. */
 #ifndef TARN_POOLS_TOTALS_H
 #define TARN_POOLS_TOTALS_H
 

@@ -202,7 +202,7 @@ START_TEST(the_last_holds_of_a_pool_are_awaited_for_a_second)
 
     ck_assert_int_eq(await_ms(NULL, TN_AWAIT_LAST), 0); /* the pool has its handle */
     ck_assert_int_eq(await_ms(pool, TN_AWAIT_LAST), 1000);
-    atomic_store(&pool->released, true);
+    unit_release(pool);
     ck_assert_int_eq(await_ms(NULL, TN_AWAIT_LAST), 1000);
     device->user_count += 1;
     ck_assert_int_eq(await_ms(NULL, TN_AWAIT_LAST), 0); /* not the last use of the device */

@@ -126,19 +126,19 @@ START_TEST(marks_visit_pools_until_they_sleep)
     void *block;
 
     block = unit_alloc(more, 4096, stream);
-    ck_assert(pool->arenas.awake.listed && more->arenas.awake.listed);
+    ck_assert(pool->places.awake && more->places.awake);
     OK(tarn_pool_validate(pool)); /* P32 */
     sequence = unit_block(unit_alloc(pool, 4096, stream))->sequence;
     ck_assert_uint_gt(tn_device_mark(device), sequence);
-    ck_assert_uint_eq(pool->arenas.awake.round, device->awake.round);
-    ck_assert_uint_eq(more->arenas.awake.round, device->awake.round);
+    ck_assert_uint_eq(pool->places.round, device->lists.round);
+    ck_assert_uint_eq(more->places.round, device->lists.round);
     for (int i = 0; i < MANY_LOCKS; i++)
         (void)tn_device_mark(device);
-    ck_assert(!arena->awake && !pool->arenas.awake.listed && !more->arenas.awake.listed);
-    ck_assert_ptr_null(device->awake.first);
-    ck_assert_uint_lt(pool->arenas.awake.round, device->awake.round);
+    ck_assert(!arena->awake && !pool->places.awake && !more->places.awake);
+    ck_assert_ptr_null(device->lists.first[TN_POOLS_AWAKE]);
+    ck_assert_uint_lt(pool->places.round, device->lists.round);
     (void)unit_alloc(pool, 4096, stream);
-    ck_assert_ptr_eq(device->awake.first, pool);
+    ck_assert_ptr_eq(device->lists.first[TN_POOLS_AWAKE], pool);
     OK(tarn_free(block));
     OK(tarn_pool_destroy(more));
     OK(tarn_pool_validate(pool));
@@ -148,15 +148,15 @@ END_TEST
 START_TEST(a_list_of_pools_awake_that_is_wrong_is_found)
 {
     lock_often();
-    ck_assert(!pool->arenas.awake.listed);
-    pool->arenas.awake.listed = true;
+    ck_assert(!pool->places.awake);
+    pool->places.awake = true;
     unit_expect_corrupt(pool, "P32");
-    pool->arenas.awake.listed = false;
-    device->awake.first = pool;
-    device->awake.last = pool;
+    pool->places.awake = false;
+    device->lists.first[TN_POOLS_AWAKE] = pool;
+    device->lists.last[TN_POOLS_AWAKE] = pool;
     unit_expect_corrupt(pool, "P32");
-    device->awake.first = NULL;
-    device->awake.last = NULL;
+    device->lists.first[TN_POOLS_AWAKE] = NULL;
+    device->lists.last[TN_POOLS_AWAKE] = NULL;
     OK(tarn_pool_validate(pool));
 }
 END_TEST

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pools/counters.h"
+
+#include "pools/sweep.h"
+#include "pools/totals.h"
 #include "unit/unit.h"
 
 static struct tn_metric metric;
@@ -184,11 +187,49 @@ START_TEST(peaks_of_active_blocks_are_above_what_waits)
 }
 END_TEST
 
+static uint64_t summed(tarn_device *device)
+{
+    return device->counters.sums.peaks[TN_LIVE_BYTES][TN_ALL_KINDS];
+}
+
+/* P35 */
+START_TEST(a_device_has_the_sums_of_what_its_pools_have_published)
+{
+    tarn_device *device = unit_device();
+    tarn_pool *pools[2] = {unit_pool(device), unit_pool(device)};
+    tn_cu_stream used = test_stream();
+    tarn_stats stats = {.size = sizeof stats};
+    void *blocks[2];
+
+    for (int i = 0; i < 2; i++)
+        blocks[i] = unit_alloc(pools[i], (size_t)(1 + i) * MIB, used);
+    (void)tn_device_mark(device); /* locks the pools, which counts what their arenas have */
+    ck_assert_uint_eq(summed(device), 3 * MIB);
+    for (int i = 0; i < 2; i++) {
+        OK(tarn_free(blocks[i]));
+        OK(tarn_pool_validate(pools[i]));
+    }
+    tn_pool_lock(pools[0]);
+    pools[0]->counters.published[TN_LIVE_BYTES][TN_ALL_KINDS] -= 1;
+    STATUS(TARN_ERR_CORRUPT, tn_pool_check(pools[0]));
+    ck_assert_ptr_nonnull(strstr(tarn_last_error(), "P35"));
+    pools[0]->counters.published[TN_LIVE_BYTES][TN_ALL_KINDS] += 1;
+    tn_pool_unlock(pools[0]);
+    OK(tarn_pool_destroy(pools[1]));
+    ck_assert_uint_eq(summed(device), MIB);
+    tn_pool_reset_peaks(pools[0]);
+    ck_assert_uint_eq(summed(device), 0);
+    OK(tarn_device_stats(device, &stats));
+    ck_assert_uint_eq(stats.live_bytes.all.peak, 3 * MIB); /* which were live at one time */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("counters");
     TCase *metrics = tcase_create("metric");
     TCase *collecting = tcase_create("collecting");
+    TCase *sums = tcase_create("sums");
 
     tcase_add_checked_fixture(metrics, clear, NULL);
     tcase_add_test(metrics, the_peak_of_both_kinds_is_of_one_time);
@@ -201,6 +242,8 @@ int main(void)
     tcase_add_checked_fixture(collecting, warm_up, NULL);
     tcase_add_test(collecting, what_arenas_count_is_the_pools_when_it_is_locked);
     tcase_add_test(collecting, peaks_of_active_blocks_are_above_what_waits);
+    tcase_add_test(sums, a_device_has_the_sums_of_what_its_pools_have_published);
+    suite_add_tcase(suite, sums);
     suite_add_tcase(suite, collecting);
     return test_main(suite);
 }

@@ -90,7 +90,7 @@ START_TEST(a_released_pool_that_cannot_go_yet_is_tried_again)
     uint64_t waits = atomic_load(&device->gpu.calls[TN_CALL_WAIT]);
 
     OK(tarn_free(unit_alloc(pool, 4096, test_stream()))); /* not proven idle */
-    atomic_store(&pool->released, true);
+    unit_release(pool);
     tn_device_end_released(device);
     tn_device_reap(device);
     ck_assert_ptr_eq(device->pools, pool);
@@ -113,7 +113,7 @@ START_TEST(a_released_pool_goes_whose_claim_went_while_its_end_failed)
     tarn_device *device = unit_device();
     tarn_pool *pool = unit_pool(device);
 
-    atomic_store(&pool->released, true);
+    unit_release(pool);
     pinned = pool;
     tn_device_end_released(device);
     ck_assert_ptr_null(pinned);

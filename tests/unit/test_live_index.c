@@ -473,10 +473,71 @@ START_TEST(removing_what_is_not_there_is_a_broken_contract)
 }
 END_TEST
 
+static const struct tn_block *naive_at(const struct tn_segment *in, uint64_t offset)
+{
+    const struct tn_block *block = in->first_block;
+
+    while (tn_block_end(block) <= offset)
+        block = block->next;
+    return block;
+}
+
+/* Small and large blocks, some pending, some free, and memory that was given back between. */
+START_TEST(the_block_over_an_offset_is_found_as_by_a_walk)
+{
+    enum { BLOCKS = 3000, OFFSETS = 4000 };
+    static void *live[BLOCKS];
+    tarn_device *device = unit_device();
+    tarn_pool *pool = unit_pool(device);
+    tn_cu_stream stream = test_stream();
+    tn_cu_stream other = test_stream();
+    unsigned seed = (unsigned)_i;
+
+    for (size_t i = 0; i < BLOCKS; i++) {
+        unsigned kind = (unsigned)rand_r(&seed) % 40;
+        size_t bytes = 1 + (unsigned)rand_r(&seed) % (kind == 0  ? 9000000U
+                                                      : kind < 4 ? 300000U
+                                                                 : 3000U);
+
+        live[i] = unit_alloc(pool, bytes, stream);
+    }
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if (rand_r(&seed) % 2 == 0) {
+            OK(tarn_free(live[i]));
+            live[i] = NULL;
+        }
+    }
+    OK(tarn_pool_trim(pool, NULL));
+    test_set_words(other, unit_alloc(pool, 4096, other), 1, 1); /* a use of the stream */
+    sim.hold_work();
+    test_set_words(other, unit_alloc(pool, 4096, other), 1, 1);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if (live[i] != NULL && rand_r(&seed) % 4 == 0)
+            OK(tarn_free_on(live[i], other));
+    }
+    ck_assert_uint_gt(tn_metric_all(&pool->counters.metrics[TN_PENDING_BLOCKS]), 0);
+    tn_pool_lock(pool);
+    for (const struct tn_segment *in = pool->segments.first; in != NULL; in = in->next) {
+        for (int i = 0; i < OFFSETS; i++) {
+            uint64_t offset = ((uint64_t)rand_r(&seed) << 20 ^ (uint64_t)rand_r(&seed)) % in->bytes;
+
+            if (i % 4 == 0)
+                offset %= 16 * TN_MIB;
+            ck_assert_ptr_eq(tn_segment_block_at(in, offset), naive_at(in, offset));
+        }
+        ck_assert_ptr_eq(tn_segment_block_at(in, 0), in->first_block);
+        ck_assert_ptr_eq(tn_segment_block_at(in, in->bytes - 1), in->last_block);
+    }
+    tn_pool_unlock(pool);
+    sim.resume_work();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("live index");
     TCase *index = tcase_create("index");
+    TCase *pool = tcase_create("pool");
 
     tcase_add_checked_fixture(index, map_chunk, unmap_chunk);
     tcase_add_test(index, nothing_is_found_where_nothing_began);
@@ -498,5 +559,7 @@ int main(void)
     unit_add_contract_test(index, entering_an_address_twice_is_a_broken_contract);
     unit_add_contract_test(index, removing_what_is_not_there_is_a_broken_contract);
     suite_add_tcase(suite, index);
+    tcase_add_loop_test(pool, the_block_over_an_offset_is_found_as_by_a_walk, 0, 4);
+    suite_add_tcase(suite, pool);
     return test_main(suite);
 }

@@ -61,6 +61,28 @@ START_TEST(blocks_of_all_pools_are_behind_a_captures_end)
 }
 END_TEST
 
+/* Of its two blocks the capture's births have one alone. */
+START_TEST(an_abort_finds_blocks_whose_births_are_lost)
+{
+    struct tn_block *blocks[2];
+    struct tn_hold *hold;
+    tarn_capture *capture;
+
+    OK(tarn_capture_begin(pools[0], stream, NULL, &capture));
+    for (size_t i = 0; i < 2; i++)
+        blocks[i] = unit_block(unit_alloc(pools[0], 4096 << i, stream));
+    tn_pool_lock(pools[0]);
+    hold = pools[0]->holds.open;
+    ck_assert_uint_eq(hold->births->count, 2);
+    hold->births->count = 1;
+    hold->births_lost = _i == 0;
+    tn_pool_unlock(pools[0]);
+    OK(tarn_capture_abort(capture));
+    ck_assert_int_eq(blocks[0]->state, TN_BLOCK_DISCARDED);
+    ck_assert_int_eq(blocks[1]->state, _i == 0 ? TN_BLOCK_DISCARDED : TN_BLOCK_LIVE);
+}
+END_TEST
+
 /* Its block there has no hold any more, and is discarded all the same. */
 START_TEST(a_pool_whose_hold_left_early_discards_too)
 {
@@ -171,6 +193,7 @@ int main(void)
     TCase *tcase = tcase_create("sweep");
 
     tcase_add_checked_fixture(tcase, make_pools, NULL);
+    tcase_add_loop_test(tcase, an_abort_finds_blocks_whose_births_are_lost, 0, 2);
     tcase_add_test(tcase, a_capture_is_closed_in_all_pools);
     tcase_add_test(tcase, blocks_of_all_pools_are_behind_a_captures_end);
     tcase_add_test(tcase, a_pool_whose_hold_left_early_discards_too);

@@ -93,7 +93,7 @@ START_TEST(an_adopted_pool_is_released_pinned_and_held)
     OK(tarn_free(address));
     unit_reap_all(pool);
     ck_assert_ptr_eq(adopted(), pool);
-    tn_pins_drop(&pool->pins);
+    tn_pool_unpin(pool);
     await_end();
 }
 END_TEST

@@ -76,6 +76,14 @@ static inline tarn_pool *unit_pool(tarn_device *device)
     return pool;
 }
 
+/* Gives the pool's handle up, and looks for no pool to end. */
+static inline void unit_release(tarn_pool *pool)
+{
+    tn_pool_lock(pool);
+    atomic_store(&pool->released, true);
+    tn_pool_unlock(pool);
+}
+
 static inline tarn_pool *unit_pool_of(tarn_device *device, const char *name, size_t limit_bytes)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pools/pool_lock.h"
+
+#include "pools/janitor.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pools[3];
+static tn_cu_stream stream;
+
+static void make_pools(void)
+{
+    device = unit_device();
+    for (size_t i = 0; i < 3; i++)
+        pools[i] = unit_pool(device);
+    stream = test_stream();
+}
+
+static void expect(uint64_t ready_count, uint64_t parked_count)
+{
+    ck_assert_uint_eq(tn_ending_count(device, TN_ENDING_READY), ready_count);
+    ck_assert_uint_eq(tn_ending_count(device, TN_ENDING_PARKED), parked_count);
+}
+
+START_TEST(a_pool_without_claims_is_ready_once_released)
+{
+    expect(0, 0);
+    for (size_t i = 0; i < 3; i++)
+        unit_release(pools[i]);
+    expect(3, 0);
+    unit_release(pools[0]); /* it stays where it is */
+    expect(3, 0);
+    tn_device_end_released(device);
+    expect(0, 0);
+    ck_assert_ptr_eq(device->pools, device->default_pool);
+}
+END_TEST
+
+START_TEST(a_claimed_pool_is_ready_when_the_claim_ends)
+{
+    tn_pool_lock(pools[1]);
+    pools[1]->claims.route_count = 1;
+    tn_pool_unlock(pools[1]);
+    unit_release(pools[1]);
+    expect(0, 0);
+    tn_device_end_released(device);
+    ck_assert_uint_ne(atomic_load(&pools[1]->magic), 0);
+    OK(tarn_pool_validate(device->default_pool)); /* P34 */
+    tn_pool_lock(pools[1]);
+    pools[1]->claims.route_count = 0;
+    tn_pool_unlock(pools[1]);
+    expect(1, 0);
+    tn_device_end_released(device);
+    ck_assert_uint_eq(atomic_load(&pools[1]->magic), 0);
+}
+END_TEST
+
+/* A thread that drops its pin before it sees the release looks at the pool again. */
+START_TEST(an_unpin_beside_a_release_ends_the_pool)
+{
+    tn_pool_pin(pools[2]);
+    unit_release(pools[2]);
+    expect(0, 0);
+    tn_pool_unpin(pools[2]);
+    ck_assert_uint_eq(atomic_load(&pools[2]->magic), 0);
+}
+END_TEST
+
+START_TEST(a_pool_claimed_again_is_passed_by)
+{
+    unit_release(pools[0]);
+    expect(1, 0);
+    tn_pool_pin(pools[0]);
+    tn_device_end_released(device);
+    expect(0, 0);
+    ck_assert_uint_ne(atomic_load(&pools[0]->magic), 0);
+    tn_pool_unpin(pools[0]);
+    ck_assert_uint_eq(atomic_load(&pools[0]->magic), 0);
+}
+END_TEST
+
+START_TEST(places_are_left_from_anywhere)
+{
+    for (size_t i = 0; i < 3; i++) {
+        tn_pool_pin(pools[i]); /* else they would end */
+        tn_ending_put(pools[i], TN_ENDING_READY);
+    }
+    tn_ending_put(pools[1], TN_ENDING_PARKED);
+    tn_ending_put(pools[0], TN_ENDING_PARKED);
+    expect(1, 2);
+    tn_lock_acquire(&device->lock);
+    tn_ending_unpark(device);
+    ck_assert_ptr_eq(tn_ending_take(device), pools[2]);
+    ck_assert_ptr_eq(tn_ending_take(device), pools[1]);
+    ck_assert_ptr_eq(tn_ending_take(device), pools[0]);
+    ck_assert_ptr_null(tn_ending_take(device));
+    tn_lock_release(&device->lock);
+    expect(0, 0);
+    for (size_t i = 0; i < 3; i++)
+        tn_pool_unpin(pools[i]);
+}
+END_TEST
+
+START_TEST(a_pool_that_nobody_would_end_is_found)
+{
+    unit_release(pools[0]);
+    tn_ending_put(pools[0], TN_ENDING_NOT);
+    tn_lock_acquire(&pools[0]->lock);
+    tn_pool_stop_others(pools[0], NULL);
+    STATUS(TARN_ERR_CORRUPT, tn_pool_check(pools[0]));
+    ck_assert_ptr_nonnull(strstr(tarn_last_error(), "P34"));
+    tn_pool_resume_others(pools[0], NULL);
+    tn_lock_release(&pools[0]->lock);
+    unit_release(pools[0]);
+    tn_device_end_released(device);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("released");
+    TCase *tcase = tcase_create("released");
+
+    tcase_add_checked_fixture(tcase, make_pools, NULL);
+    tcase_add_test(tcase, a_pool_without_claims_is_ready_once_released);
+    tcase_add_test(tcase, a_claimed_pool_is_ready_when_the_claim_ends);
+    tcase_add_test(tcase, an_unpin_beside_a_release_ends_the_pool);
+    tcase_add_test(tcase, a_pool_claimed_again_is_passed_by);
+    tcase_add_test(tcase, places_are_left_from_anywhere);
+    tcase_add_test(tcase, a_pool_that_nobody_would_end_is_found);
+    suite_add_tcase(suite, tcase);
+    return test_main(suite);
+}
