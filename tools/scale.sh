@@ -193,99 +193,40 @@ exit "$result"
 
 # Calls that are not flat yet: call | population | ratio when that was found out.
 : <<'KNOWN'
-tarn_malloc, grows | streams with memory | 7.1
-tarn_block_at | streams with memory | 1.7
-tarn_pool_malloc, grows | streams with memory | 7.2
-tarn_pool_reserve | streams with memory | 9.7
+tarn_malloc, grows | streams with memory | 7.2
+tarn_block_at | streams with memory | 2.1
+tarn_pool_malloc, grows | streams with memory | 7.3
+tarn_pool_reserve | streams with memory | 9.2
 tarn_begin_allocate_to_pool | streams with memory | 2.0
-tarn_capture_abort | streams with memory | 12.8
 tarn_graph_memory | streams with memory | 1.9
-tarn_malloc, grows | streams gone | 5.9
-tarn_block_at | streams gone | 1.7
-tarn_pool_malloc, grows | streams gone | 5.9
-tarn_pool_reserve | streams gone | 5.1
-tarn_capture_abort | streams gone | 3.0
-tarn_checkpoint_take | streams gone | 388.8
-tarn_checkpoint_restore | streams gone | 372.9
-tarn_pool_blocks | streams gone | 21.3
-tarn_pool_check_live | streams gone | 12.6
-tarn_stream_retire | pools | 669.6
-tarn_stream_retire, unknown | pools | 935.0
-tarn_end_allocate_to_pool | pools | 57.2
-tarn_capture_abort | pools | 14.4
-tarn_graph_update | pools | 13.3
-tarn_graph_destroy, newest | pools | 59.0
-tarn_malloc, adopts a pool | pools | 6.5
-tarn_malloc, behind adopted | pools | 106.0
-tarn_graph_destroy, guarded | pools | 40.7
-tarn_graph_memory | pools | 115.5
-tarn_device_graph_memory | pools | 685.3
-tarn_checkpoint_destroy, newest | pools | 77.1
-tarn_pool_destroy, empty | pools | 366.9
-tarn_pool_destroy, newest | pools | 151.9
-tarn_pool_destroy, oldest | pools | 157.7
-tarn_pool_release | pools | 40.8
-tarn_free_on, last of released | pools | 25.5
-tarn_device_close, again | pools | 137.6
-tarn_device_collect | pools | 138.6
-tarn_pool_reset_peaks | pools | 138.0
-tarn_stream_retire | adopted graphs | 168.3
-tarn_stream_retire, unknown | adopted graphs | 234.7
-tarn_end_allocate_to_pool | adopted graphs | 132.8
-tarn_capture_abort | adopted graphs | 35.6
-tarn_graph_update | adopted graphs | 32.7
-tarn_graph_destroy, newest | adopted graphs | 136.6
-tarn_malloc, adopts a pool | adopted graphs | 2.4
-tarn_malloc, behind adopted | adopted graphs | 42.3
-tarn_malloc, behind adopted, oldest | adopted graphs | 78.2
-tarn_graph_destroy, guarded | adopted graphs | 97.5
-tarn_graph_memory | adopted graphs | 68.2
-tarn_checkpoint_destroy, newest | adopted graphs | 172.3
-tarn_pool_destroy, empty | adopted graphs | 92.4
-tarn_pool_destroy, newest | adopted graphs | 38.7
-tarn_pool_release | adopted graphs | 97.7
-tarn_free_on, last of released | adopted graphs | 62.6
-tarn_device_close, again | adopted graphs | 274.7
-tarn_device_collect | adopted graphs | 37.0
-tarn_pool_reset_peaks | adopted graphs | 37.6
-tarn_free, oldest | released pools | 87.4
-tarn_stream_retire | released pools | 92.0
-tarn_stream_retire, unknown | released pools | 108.6
-tarn_end_allocate_to_pool | released pools | 117.3
-tarn_capture_abort | released pools | 32.1
-tarn_graph_update | released pools | 29.5
-tarn_graph_destroy, newest | released pools | 120.5
-tarn_malloc, adopts a pool | released pools | 2.4
-tarn_malloc, behind adopted | released pools | 36.3
-tarn_graph_destroy, guarded | released pools | 86.7
-tarn_graph_memory | released pools | 26.0
-tarn_device_graph_memory | released pools | 93.1
-tarn_checkpoint_destroy, newest | released pools | 151.0
-tarn_pool_destroy, empty | released pools | 92.4
-tarn_pool_destroy, newest | released pools | 38.7
-tarn_pool_release | released pools | 89.4
-tarn_free_on, last of released | released pools | 57.2
-tarn_device_close, again | released pools | 255.6
-tarn_device_collect | released pools | 37.0
-tarn_pool_reset_peaks | released pools | 37.6
-tarn_block_at | pending blocks | 71.3
-tarn_capture_abort | pending blocks | 8.8
-tarn_graph_memory | guarded graphs | 30.0
-tarn_graph_destroy, oldest | graphs | 20.6
-tarn_graph_memory | graphs | 146.3
-tarn_malloc, in a capture | graphs with outputs | 62.0
-tarn_capture_end | graphs with outputs | 30.7
-tarn_capture_abort | graphs with outputs | 73.1
-tarn_graph_update | graphs with outputs | 25.8
-tarn_graph_destroy, oldest | graphs with outputs | 20.6
-tarn_graph_guard | graphs with outputs | 20.3
-tarn_graph_audit | graphs with outputs | 21.2
-tarn_driver_graph_audit | graphs with outputs | 19.2
-tarn_graph_memory | graphs with outputs | 159.8
-tarn_block_at | streams recorded | 71.3
-tarn_block_at | live blocks | 71.3
-tarn_capture_abort | live blocks | 40.4
-tarn_capture_abort | live chunks | 40.2
-tarn_block_at | free blocks | 141.2
-tarn_capture_abort | free blocks | 48.9
+tarn_malloc, grows | streams gone | 6.0
+tarn_block_at | streams gone | 2.1
+tarn_pool_malloc, grows | streams gone | 6.0
+tarn_pool_reserve | streams gone | 4.9
+tarn_checkpoint_take | streams gone | 374.9
+tarn_checkpoint_restore | streams gone | 363.1
+tarn_pool_blocks | streams gone | 20.3
+tarn_pool_check_live | streams gone | 12.3
+tarn_stream_retire | pools | 696.6
+tarn_stream_retire, unknown | pools | 969.8
+tarn_graph_memory | pools | 145.6
+tarn_device_graph_memory | pools | 776.9
+tarn_stream_retire | adopted graphs | 192.7
+tarn_stream_retire, unknown | adopted graphs | 265.6
+tarn_malloc, behind adopted, oldest | adopted graphs | 24.7
+tarn_graph_memory | adopted graphs | 81.7
+tarn_stream_retire | released pools | 97.6
+tarn_stream_retire, unknown | released pools | 114.1
+tarn_graph_memory | released pools | 35.5
+tarn_device_graph_memory | released pools | 106.5
+tarn_graph_memory | guarded graphs | 29.0
+tarn_graph_memory | graphs | 141.1
+tarn_malloc, in a capture | graphs with outputs | 60.4
+tarn_capture_end | graphs with outputs | 29.0
+tarn_capture_abort | graphs with outputs | 27.2
+tarn_graph_update | graphs with outputs | 24.4
+tarn_graph_guard | graphs with outputs | 19.8
+tarn_graph_audit | graphs with outputs | 20.6
+tarn_driver_graph_audit | graphs with outputs | 18.5
+tarn_graph_memory | graphs with outputs | 154.1
 KNOWN

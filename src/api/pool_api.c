@@ -16,6 +16,7 @@
 #include "pools/janitor.h"
 #include "pools/reclaim.h"
 #include "pools/route.h"
+#include "pools/totals.h"
 #include "tarn/pool.h"
 
 /* Reads the properties of the pool's memory from the options, and asks the driver about them. */
@@ -69,6 +70,7 @@ tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *optio
         status = read_properties(device, &chosen, &settings);
     if (status == TARN_OK) {
         tn_device_bound_released(device);
+        tn_totals_publish_some(device);
         status = tn_pool_create(device, &settings, pool);
     }
     return tn_leave(status);

@@ -181,7 +181,8 @@ tarn_status tn_capture_hold_graph(tarn_pool *pool, tn_cu_graph graph, struct tn_
     if (serial == 0 || !known->open || takes) {
         status = tn_capture_open_hold(pool, &state, false, state.capture_graph, &hold);
         if (status == TARN_OK) {
-            tn_pending_hold(pool, serial, hold);
+            if (takes)
+                tn_pending_hold(pool, serial, hold);
             tn_hold_close(hold);
             *empty = takes ? NULL : hold;
         }

@@ -6,8 +6,8 @@
  * until the capture is over, and nothing for its graph. Tarn learns its end as the end of any
  * capture that the user began.
  *
- * Trade-offs: an adopted pool is looked for in the list of all pools. Its arenas end with the
- * graph, not with the capture: nobody else would use their memory. */
+ * Trade-offs: the arenas of an adopted pool end with the graph, not with the capture: nobody else
+ * would use their memory. */
 #include "graphs/unrouted.h"
 
 #include <stddef.h>
@@ -17,19 +17,8 @@
 #include "graphs/admit.h"
 #include "pools/allocate.h"
 #include "pools/janitor.h"
-
-/* The pool of the capture, or NULL; the DEVICE lock is held. */
-static tarn_pool *find_adopted(const tarn_device *device, uint64_t capture_id)
-{
-    tarn_pool *pool = device->pools;
-
-    /* No visit: no pool is locked. The capture of a parked pool is over; to pass the pool by costs
-     * a look at one cache line. */
-    while (pool != NULL && (atomic_load(&pool->ending) == TN_ENDING_PARKED ||
-                            pool->graphs.adopted_capture_id != capture_id))
-        pool = pool->next;
-    return pool;
-}
+#include "pools/pool_lock.h"
+#include "pools/totals.h"
 
 /* Pins the pool of the capture, and makes a pool where the capture has none. HOST_MEMORY. */
 static tarn_status pin_adopted(tarn_device *device, uint64_t capture_id, tarn_pool **pool)
@@ -39,25 +28,27 @@ static tarn_status pin_adopted(tarn_device *device, uint64_t capture_id, tarn_po
 
     TN_ASSERT(tn_lock_none_held());
     tn_lock_acquire(&device->lock);
-    *pool = find_adopted(device, capture_id);
+    *pool = tn_pools_find_adopting(device, capture_id);
     if (*pool != NULL)
         tn_pool_pin(*pool);
     tn_lock_release(&device->lock);
     if (*pool != NULL)
         return TARN_OK;
     tn_device_bound_released(device);
+    tn_totals_publish_some(device);
     status = tn_pool_create(
         device, &(struct tn_pool_settings){.name = "adopted", .is_adopted = true}, &made);
     if (status != TARN_OK)
         return status;
     tn_lock_acquire(&device->lock);
-    *pool = find_adopted(device, capture_id);
+    *pool = tn_pools_find_adopting(device, capture_id);
+    tn_pool_lock(made);
     if (*pool == NULL) {
         made->graphs.adopted_capture_id = capture_id;
+        tn_pool_list(made, TN_POOLS_ADOPTING, true);
         *pool = made;
     }
     tn_pool_pin(*pool);
-    tn_pool_lock(made);
     atomic_store(&made->released, true);
     tn_pool_unlock(made);
     tn_lock_release(&device->lock);

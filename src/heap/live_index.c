@@ -20,7 +20,10 @@
  * no quotient in the continued fraction is above 12. */
 static const uint32_t spread_factor = 1283249;
 
-enum { PROBES_MAX = 32 };
+enum {
+    STEPS_ALONE = 8, /* of a search from the end of a segment: growth finds what it asks for */
+    PROBES_MAX = 32
+};
 enum { SIZE_MIN = 32 }; /* 256 bytes, a small part of what a chunk of 2 MiB may cost */
 
 /* A large chunk begins with room for more blocks, since making room takes the pool's lock: 72
@@ -339,6 +342,8 @@ struct tn_block *tn_segment_block_at(const struct tn_segment *segment, uint64_t 
     uint64_t at = offset;
 
     TN_ASSERT(offset < segment->bytes);
+    for (int steps = 0; steps < STEPS_ALONE && above->offset > offset; steps++)
+        above = above->previous;
     while (above->offset > offset && (below == NULL || tn_block_end(below) <= offset)) {
         above = above->previous;
         if (below != NULL) {

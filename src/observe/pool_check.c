@@ -496,20 +496,23 @@ static bool is_in(const tarn_pool *pool, enum tn_pool_list list)
            (link->next != NULL ? link->next->places.in[list].previous : lists->last[list]) == pool;
 }
 
-/* P32 */
-static tarn_status check_awake(tarn_pool *pool)
+/* P32, P36 */
+static tarn_status check_device_lists(const tarn_pool *pool)
 {
     struct tn_pool_lists *lists = &pool->device->lists;
-    bool in_list;
-    bool listed;
+    bool awake;
+    bool waiting;
 
     tn_lock_acquire_spin(&lists->lock, TN_RANK_AWAKE);
-    listed = pool->places.awake;
-    in_list = is_in(pool, TN_POOLS_AWAKE);
+    awake = is_in(pool, TN_POOLS_AWAKE);
+    waiting = is_in(pool, TN_POOLS_WAITING);
     tn_lock_release_spin(&lists->lock, TN_RANK_AWAKE);
-    TN_EXPECT_EQUAL("P32", "whether a pool is listed as awake", listed,
+    TN_EXPECT_EQUAL("P32", "whether a pool is listed as awake", pool->places.listed[TN_POOLS_AWAKE],
                     pool->arenas.lists.first[TN_ARENAS_AWAKE] != NULL);
-    TN_EXPECT_EQUAL("P32", "whether the list of pools awake has the pool", in_list, listed);
+    TN_EXPECT_EQUAL("P32", "whether the list of pools awake has the pool", awake,
+                    pool->places.listed[TN_POOLS_AWAKE]);
+    TN_EXPECT_EQUAL("P36", "whether the list of pools WAITING has the pool", waiting,
+                    pool->places.listed[TN_POOLS_WAITING]);
     return TARN_OK;
 }
 
@@ -543,7 +546,10 @@ static tarn_status check_published(const tarn_pool *pool)
 {
     const struct tn_pool_counters *counters = &pool->counters;
 
-    for (int id = 0; id < TN_CHUNKS && !counters->unpublished && counters->sums != NULL; id++) {
+    if (counters->sums == NULL || counters->unpublished ||
+        pool->places.listed[TN_POOLS_UNPUBLISHED])
+        return TARN_OK;
+    for (int id = 0; id < TN_CHUNKS; id++) {
         for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
             TN_EXPECT_EQUAL("P35", "a published peak", counters->published[id][kind],
                             counters->metrics[id].peak[kind]);
@@ -566,7 +572,7 @@ tarn_status tn_pool_check_own(tarn_pool *pool, uint64_t *steps)
     if (status == TARN_OK)
         status = check_arenas(pool, &sums);
     if (status == TARN_OK)
-        status = check_awake(pool);
+        status = check_device_lists(pool);
     if (status == TARN_OK)
         status = check_released(pool);
     if (status == TARN_OK)

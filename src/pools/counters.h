@@ -9,9 +9,10 @@
  * from which they count. The device's sums therefore do not depend on resets of a pool.
  *
  *   P35  while nobody has a pool's lock, the published peaks of the pool are its peaks, but for
- *        what arenas awake have not added up
+ *        what arenas awake have not added up; or the device's list of pools UNPUBLISHED has it
  *
- * The device has the sums of what is published: whoever ends a pool need not ask the others.
+ * The device has the sums of what is published: whoever ends a pool asks the pools whose peaks have
+ * changed since somebody asked, and no others.
  *
  * Locking: the owner's lock. */
 #ifndef TARN_POOLS_COUNTERS_H
@@ -206,8 +207,7 @@ struct tn_pool_counters {
  * records, drops the numbers which they set aside for blocks, and counts unused locks. */
 void tn_counters_collect(struct tn_pool_counters *counters, struct tn_arena *awake);
 
-/* Before the pool's lock is given back: publishes peaks which have changed. The lock of the sums is
- * taken. */
+/* Publishes the peaks. The pool's lock is held, and the lock of the sums taken. */
 void tn_counters_publish(struct tn_pool_counters *counters);
 
 /* Computes the active amounts; the pool's lock is held. */

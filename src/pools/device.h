@@ -40,6 +40,9 @@ enum tn_pool_list {
     TN_POOLS_AWAKE,  /* P32: those with an arena awake; the visited ones and the newest come last */
     TN_POOLS_READY,  /* P34: released and, when last looked at, unclaimed */
     TN_POOLS_PARKED, /* P34: the same, but only a proof of idle memory lets them go */
+    TN_POOLS_WAITING,     /* P36: those with pending blocks or arenas of retired streams */
+    TN_POOLS_ADOPTING,    /* adopted ones whose captures are not known to be over */
+    TN_POOLS_UNPUBLISHED, /* P35: those whose peaks have changed */
     TN_POOL_LISTS
 };
 
@@ -49,7 +52,7 @@ struct tn_pool_lists {
     tarn_pool *first[TN_POOL_LISTS];
     tarn_pool *last[TN_POOL_LISTS];
     uint64_t count[TN_POOL_LISTS];
-    uint64_t round; /* of visits to those awake; guarded by the DEVICE lock */
+    uint64_t round; /* of visits; guarded by the DEVICE lock */
 };
 
 struct tarn_device {

@@ -83,7 +83,9 @@ tarn_status tn_pool_lock_around(uint64_t address, tarn_pool **pool, struct tn_bl
     TN_ASSERT(status != TARN_OK || tn_pool_is_locked(*pool));
     if (status != TARN_OK)
         return status;
-    found = tn_segment_block_at(segment, address - segment->base);
+    found = tn_live_find(*pool, address); /* most addresses are blocks' own */
+    if (found == NULL)
+        found = tn_segment_block_at(segment, address - segment->base);
     if (found->state == TN_BLOCK_LIVE) {
         *block = found;
         return TARN_OK;

@@ -95,24 +95,6 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     return TARN_OK;
 }
 
-bool tn_pool_is_unused(const tarn_pool *pool)
-{
-    TN_ASSERT(tn_pool_is_locked(pool));
-    return tn_pool_live_count(pool) == 0 && pool->claims.route_count == 0 &&
-           pool->claims.capture_count == 0 && pool->claims.graph_count == 0 &&
-           pool->claims.checkpoint_count == 0 && pool->watches.kept_count == 0;
-}
-
-bool tn_pool_is_only_held(const tarn_pool *pool)
-{
-    return tn_pool_is_unused(pool) && tn_pins_count(&pool->pins) == 0;
-}
-
-bool tn_pool_is_unclaimed(const tarn_pool *pool)
-{
-    return tn_pool_is_only_held(pool) && pool->holds.count == 0;
-}
-
 tarn_status tn_pool_check_unclaimed(const tarn_pool *pool)
 {
     TN_ASSERT(tn_pool_is_locked(pool));

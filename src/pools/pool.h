@@ -64,8 +64,8 @@ struct tn_pool_link {
 struct tn_pool_places {
     tarn_pool *previous; /* in the list of all, as next of the pool: guarded by the DEVICE lock */
     struct tn_pool_link in[TN_POOL_LISTS];
-    bool awake;     /* P32 */
-    uint64_t round; /* of the last visit to those awake */
+    bool listed[TN_POOL_LISTS];     /* not for READY and PARKED; guarded by the pool's lock */
+    uint64_t rounds[TN_POOL_LISTS]; /* of the last visits */
 };
 
 struct tn_arenas {
@@ -296,15 +296,6 @@ void tn_pool_recycle(tarn_pool *pool);
 /* BUSY, whose sentence names the claims on the pool, or TARN_OK. The lock is held. */
 TARN_MUST_CHECK tarn_status tn_pool_check_unclaimed(const tarn_pool *pool);
 
-bool tn_pool_is_unclaimed(const tarn_pool *pool); /* tn_pool_check_unclaimed without a sentence */
-
-/* Whether only holds keep the pool: holds of newly destroyed graphs go by themselves. The lock is
- * held. */
-bool tn_pool_is_only_held(const tarn_pool *pool);
-
-/* Whether only holds and calls under way claim the pool. The lock is held. */
-bool tn_pool_is_unused(const tarn_pool *pool);
-
 /* Whether the statistics count the pool: an adopted pool counts from its first block on. The pool's
  * lock is held. */
 static inline bool tn_pool_is_counted(const tarn_pool *pool)
@@ -325,6 +316,27 @@ static inline void tn_pool_pin(tarn_pool *pool)
 static inline bool tn_pool_try_pin(tarn_pool *pool)
 {
     return tn_pins_try(&pool->pins);
+}
+
+/* Whether only holds and calls under way claim the pool. The lock is held. */
+static inline bool tn_pool_is_unused(const tarn_pool *pool)
+{
+    return tn_pool_live_count(pool) == 0 && pool->claims.route_count == 0 &&
+           pool->claims.capture_count == 0 && pool->claims.graph_count == 0 &&
+           pool->claims.checkpoint_count == 0 && pool->watches.kept_count == 0;
+}
+
+/* Whether only holds keep the pool: holds of newly destroyed graphs go by themselves. The lock is
+ * held. */
+static inline bool tn_pool_is_only_held(const tarn_pool *pool)
+{
+    return tn_pool_is_unused(pool) && tn_pins_count(&pool->pins) == 0;
+}
+
+/* tn_pool_check_unclaimed without a sentence. */
+static inline bool tn_pool_is_unclaimed(const tarn_pool *pool)
+{
+    return tn_pool_is_only_held(pool) && pool->holds.count == 0;
 }
 
 /* The lock is in pools/pool_lock.c.

@@ -59,36 +59,48 @@ static void unlock_lists(tarn_device *device)
     tn_lock_release_spin(&device->lists.lock, TN_RANK_AWAKE);
 }
 
-tarn_pool *tn_awake_next(tarn_device *device, uint64_t round)
+tarn_pool *tn_pools_next(tarn_device *device, enum tn_pool_list list, uint64_t round)
 {
     tarn_pool *pool;
 
     TN_ASSERT(tn_lock_is_held(&device->lock));
     lock_lists(device);
-    pool = device->lists.first[TN_POOLS_AWAKE];
-    if (pool != NULL && pool->places.round == round)
+    pool = device->lists.first[list];
+    if (pool != NULL && pool->places.rounds[list] == round)
         pool = NULL;
     if (pool != NULL) {
-        pool->places.round = round;
-        take_out(pool, TN_POOLS_AWAKE);
-        append(pool, TN_POOLS_AWAKE);
+        pool->places.rounds[list] = round;
+        take_out(pool, list);
+        append(pool, list);
     }
     unlock_lists(device);
     return pool;
 }
 
-/* The pool's first arena has woken, or its last one sleeps. */
-static void note_awake(tarn_pool *pool, bool awake)
+void tn_pool_list(tarn_pool *pool, enum tn_pool_list list, bool listed)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
     lock_lists(pool->device);
-    TN_ASSERT(pool->places.awake != awake); /* P32 */
-    pool->places.awake = awake;
-    if (awake)
-        append(pool, TN_POOLS_AWAKE);
+    TN_ASSERT(pool->places.listed[list] != listed);
+    pool->places.listed[list] = listed;
+    if (listed)
+        append(pool, list);
     else
-        take_out(pool, TN_POOLS_AWAKE);
+        take_out(pool, list);
     unlock_lists(pool->device);
+}
+
+tarn_pool *tn_pools_find_adopting(tarn_device *device, uint64_t capture_id)
+{
+    tarn_pool *pool;
+
+    TN_ASSERT(tn_lock_is_held(&device->lock));
+    lock_lists(device);
+    pool = device->lists.first[TN_POOLS_ADOPTING];
+    while (pool != NULL && pool->graphs.adopted_capture_id != capture_id)
+        pool = pool->places.in[TN_POOLS_ADOPTING].next;
+    unlock_lists(device);
+    return pool;
 }
 
 /* The list of pools whose end has come so far; TN_POOL_LISTS: none. */
@@ -178,7 +190,7 @@ void tn_arena_wake(tarn_pool *pool, struct tn_arena *arena)
     tn_arena_lock(arena);
     arena->awake = true;
     if (pool->arenas.lists.first[TN_ARENAS_AWAKE] == NULL)
-        note_awake(pool, true);
+        tn_pool_list(pool, TN_POOLS_AWAKE, true); /* P32 */
     tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_AWAKE);
     TN_ASSERT(tn_arena_is_locked(arena) && arena->allocates == TN_NOT_STEADY); /* P30 */
 }
@@ -188,7 +200,7 @@ void tn_arena_sleep(tarn_pool *pool, struct tn_arena *arena)
     TN_ASSERT(tn_pool_is_locked(pool) && arena->awake && tn_arena_is_locked(arena));
     tn_arena_unlink(&pool->arenas.lists, arena, TN_ARENAS_AWAKE);
     if (pool->arenas.lists.first[TN_ARENAS_AWAKE] == NULL)
-        note_awake(pool, false);
+        tn_pool_list(pool, TN_POOLS_AWAKE, false); /* P32 */
     arena->awake = false;
     arena->allocates = TN_NOT_STEADY; /* P30 */
     arena->frees = TN_NOT_STEADY;
@@ -321,14 +333,30 @@ static void check_turn(tarn_pool *pool)
 }
 #endif
 
+/* Enters and leaves the lists which tell what a pool waits for. A pool which is going waits for
+ * nothing, and has its peaks published by the thread that ends it. */
+static void note_waits(tarn_pool *pool)
+{
+    bool goes = atomic_load(&pool->magic) == 0;
+    bool waits = !goes && (pool->pending.first != NULL || pool->arenas.retired_count > 0);
+
+    if (TN_UNLIKELY(waits != pool->places.listed[TN_POOLS_WAITING]))
+        tn_pool_list(pool, TN_POOLS_WAITING, waits); /* P36 */
+    if (TN_UNLIKELY(pool->counters.unpublished) && !goes &&
+        !pool->places.listed[TN_POOLS_UNPUBLISHED])
+        tn_pool_list(pool, TN_POOLS_UNPUBLISHED, true); /* P35 */
+    if (TN_UNLIKELY(pool->places.listed[TN_POOLS_ADOPTING]) &&
+        (goes || (pool->holds.serial > 0 && pool->holds.open_count == 0)))
+        tn_pool_list(pool, TN_POOLS_ADOPTING, false);
+}
+
 void tn_pool_unlock(tarn_pool *pool)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
     if (!tn_is_forked()) {
         if (pool->counters.risen && pool->arenas.lists.first[TN_ARENAS_AWAKE] == NULL)
             tn_counters_collect(&pool->counters, NULL); /* nobody may lock a pool asleep for long */
-        if (pool->counters.unpublished)
-            tn_counters_publish(&pool->counters); /* P35 */
+        note_waits(pool);
         if (TN_UNLIKELY(atomic_load_explicit(&pool->released, memory_order_relaxed)))
             note_released(pool);
         check_turn(pool);

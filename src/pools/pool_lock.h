@@ -14,6 +14,9 @@
  *   P34  a released pool which nothing claims and which has no DISCARDED block is READY, PARKED or
  *        being ended while nobody has its lock; a pool with its handle is none of these
  *
+ *   P36  a pool is in its device's list of those WAITING exactly if it has pending blocks or arenas
+ *        of retired streams, while nobody has its lock
+ *
  * Claims on a pool end under its lock. The release of the lock therefore makes a released pool
  * READY, and the janitor finds it without a look at any other (pools/janitor.h). A READY pool may
  * have been claimed again.
@@ -55,9 +58,16 @@ void tn_arena_wake(tarn_pool *pool, struct tn_arena *arena);
 /* Puts a stopped arena to sleep, and lets go of its lock. */
 void tn_arena_sleep(tarn_pool *pool, struct tn_arena *arena);
 
-/* The next pool with an arena awake which this round of visits has not met; NULL: none. A pool which
- * wakes meanwhile may be left out. Locked once more in each round, a pool that nobody uses falls
+/* The next pool of the list which this round of visits has not met; NULL: none. A pool which enters
+ * the list meanwhile may be left out. Locked once more in each round, a pool that nobody uses falls
  * asleep. The DEVICE lock is held, and a pool which is going may be met. */
-tarn_pool *tn_awake_next(tarn_device *device, uint64_t round);
+tarn_pool *tn_pools_next(tarn_device *device, enum tn_pool_list list, uint64_t round);
 
+/* Enters the pool in one of the lists but READY and PARKED, or takes it out. The pool's lock
+ * is held. */
+void tn_pool_list(tarn_pool *pool, enum tn_pool_list list, bool listed);
+
+/* The adopted pool of this capture, which is not known to be over; NULL: none. The DEVICE lock is
+ * held. */
+tarn_pool *tn_pools_find_adopting(tarn_device *device, uint64_t capture_id);
 #endif

@@ -15,17 +15,19 @@
 #include "pools/pool_lock.h"
 #include "pools/visit.h"
 
-static bool collect(tarn_pool *pool, void *unused)
-{
-    (void)unused;
-    if (tn_pool_has_pending(pool))
-        tn_pending_collect(pool);
-    return false;
-}
-
 void tn_device_collect(tarn_device *device)
 {
-    (void)tn_device_visit(device, collect, NULL);
+    tarn_pool *pool;
+
+    tn_lock_acquire(&device->lock);
+    device->lists.round += 1;
+    while ((pool = tn_pools_next(device, TN_POOLS_WAITING, device->lists.round)) != NULL) {
+        tn_pool_lock(pool);
+        if (tn_pool_has_pending(pool))
+            tn_pending_collect(pool);
+        tn_pool_unlock(pool);
+    }
+    tn_lock_release(&device->lock);
 }
 
 /* A capture which is over, and the graph which it made. */
@@ -230,7 +232,7 @@ uint64_t tn_device_mark(tarn_device *device)
 
     tn_lock_acquire(&device->lock);
     device->lists.round += 1;
-    while ((pool = tn_awake_next(device, device->lists.round)) != NULL) {
+    while ((pool = tn_pools_next(device, TN_POOLS_AWAKE, device->lists.round)) != NULL) {
         tn_pool_lock(pool);
         tn_pool_unlock(pool);
     }

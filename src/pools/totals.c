@@ -94,8 +94,43 @@ void tn_totals_read(tarn_device *device, struct tn_totals *totals)
     tn_lock_release(&device->lock);
 }
 
+/* Publishes the peaks of the locked pool: P35. */
+static void publish(tarn_pool *pool)
+{
+    TN_ASSERT(tn_pool_is_locked(pool));
+    tn_counters_publish(&pool->counters);
+    if (pool->places.listed[TN_POOLS_UNPUBLISHED])
+        tn_pool_list(pool, TN_POOLS_UNPUBLISHED, false);
+}
+
+/* Publishes the peaks of up to so many pools. The DEVICE lock is held. */
+static void publish_most(tarn_device *device, uint64_t most)
+{
+    tarn_pool *pool;
+
+    TN_ASSERT(tn_lock_is_held(&device->lock));
+    device->lists.round += 1;
+    for (; most > 0 &&
+           (pool = tn_pools_next(device, TN_POOLS_UNPUBLISHED, device->lists.round)) != NULL;
+         most--) {
+        tn_pool_lock(pool);
+        publish(pool);
+        tn_pool_unlock(pool);
+    }
+}
+
+void tn_totals_publish_some(tarn_device *device)
+{
+    enum { SOME = 2 }; /* for each pool that is made */
+
+    TN_ASSERT(tn_lock_none_held());
+    tn_lock_acquire(&device->lock);
+    publish_most(device, SOME);
+    tn_lock_release(&device->lock);
+}
+
 /* Keeps the sums of all pools' peaks, and more, if they are the highest so far. Pools with an arena
- * awake are locked, so that their peaks are complete; the others' are. The DEVICE lock is held. */
+ * awake are locked first, which adds up what their arenas have counted. The DEVICE lock is held. */
 static void keep_peaks(tarn_device *device, tn_peaks more)
 {
     struct tn_peak_sums *sums = &device->counters.sums;
@@ -103,10 +138,11 @@ static void keep_peaks(tarn_device *device, tn_peaks more)
 
     TN_ASSERT(tn_lock_is_held(&device->lock));
     device->lists.round += 1;
-    while ((pool = tn_awake_next(device, device->lists.round)) != NULL) {
+    while ((pool = tn_pools_next(device, TN_POOLS_AWAKE, device->lists.round)) != NULL) {
         tn_pool_lock(pool);
         tn_pool_unlock(pool);
     }
+    publish_most(device, UINT64_MAX);
     tn_lock_acquire_spin(&sums->lock, TN_RANK_COUNTS);
     for (int id = 0; id < TN_CHUNKS; id++) {
         for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
@@ -121,13 +157,16 @@ void tn_totals_keep_peaks(tarn_pool *pool)
     tn_peaks none = {{0}};
 
     TN_ASSERT(tn_lock_is_held(&pool->device->lock) && atomic_load(&pool->magic) == 0);
+    tn_pool_lock(pool);
+    publish(pool);
+    tn_pool_unlock(pool);
     keep_peaks(pool->device, none);
     tn_pool_lock(pool);
     for (int id = 0; id < TN_CHUNKS; id++) {
         for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
             pool->counters.metrics[id].peak[kind] = 0;
     }
-    tn_counters_publish(&pool->counters); /* the pool's part of the sums goes */
+    publish(pool); /* its part of the sums goes */
     pool->counters.sums = NULL;
     tn_pool_unlock(pool);
 }

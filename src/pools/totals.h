@@ -6,8 +6,9 @@
  * its own peak. The sum of the peaks of all pools present at a time is therefore never too low.
  * When a pool leaves, or its peaks are reset, its old peaks are added to the peaks of the other
  * pools, and the highest sum is kept. The others' peaks are read afterwards, and include everything
- * live at the same time. Pools publish their peaks (pools/counters.h), so only those with an arena
- * awake are locked for this. The device itself counts mapped memory, whose peaks are exact.
+ * live at the same time. The device has the sums of what pools have published (pools/counters.h),
+ * so only pools with an arena awake, and pools whose peaks have changed, are locked for this. The
+ * device itself counts mapped memory, whose peaks are exact.
  *
  * Locking: none may be held, except where a comment differs. */
 #ifndef TARN_POOLS_TOTALS_H
@@ -43,6 +44,10 @@ void tn_pool_reset_peaks(tarn_pool *pool);
 void tn_pool_reset_totals(tarn_pool *pool);
 void tn_device_reset_peaks(tarn_device *device);
 void tn_device_reset_totals(tarn_device *device);
+
+/* Before a pool is made: publishes the peaks of some pools, so that not many are left to the end of
+ * one. */
+void tn_totals_publish_some(tarn_device *device);
 
 /* A pool has left its device: the device keeps the sum of its peaks and the others'. The DEVICE
  * lock has been held since then, and no pool's lock. */

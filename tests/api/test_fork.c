@@ -100,6 +100,22 @@ START_TEST(a_steady_allocation_in_a_child_answers_forked)
 }
 END_TEST
 
+START_TEST(a_steady_free_in_a_child_answers_forked)
+{
+    void *address;
+    pid_t child;
+
+    for (int i = 0; i < 1000; i++)
+        OK(tarn_free(test_malloc(512)));
+    address = test_malloc(512);
+    child = fork();
+    if (child == 0)
+        _exit(tarn_free(address) == TARN_ERR_FORKED ? 0 : 1);
+    expect_child(child);
+    OK(tarn_free(address));
+}
+END_TEST
+
 /* As much as can be under locks. */
 static void *hammer(void *argument)
 {
@@ -310,6 +326,7 @@ int main(void)
     tcase_add_test(tcase, the_calls_are_those_of_the_list);
     tcase_add_test(tcase, every_call_in_a_child_answers_forked);
     tcase_add_test(tcase, a_steady_allocation_in_a_child_answers_forked);
+    tcase_add_test(tcase, a_steady_free_in_a_child_answers_forked);
     tcase_add_test(tcase,
                    every_call_in_a_child_answers_forked_while_others_were_inside_at_the_fork);
     tcase_add_test(tcase, a_child_answers_while_the_routes_are_locked);

@@ -126,17 +126,18 @@ START_TEST(marks_visit_pools_until_they_sleep)
     void *block;
 
     block = unit_alloc(more, 4096, stream);
-    ck_assert(pool->places.awake && more->places.awake);
+    ck_assert(pool->places.listed[TN_POOLS_AWAKE] && more->places.listed[TN_POOLS_AWAKE]);
     OK(tarn_pool_validate(pool)); /* P32 */
     sequence = unit_block(unit_alloc(pool, 4096, stream))->sequence;
     ck_assert_uint_gt(tn_device_mark(device), sequence);
-    ck_assert_uint_eq(pool->places.round, device->lists.round);
-    ck_assert_uint_eq(more->places.round, device->lists.round);
+    ck_assert_uint_eq(pool->places.rounds[TN_POOLS_AWAKE], device->lists.round);
+    ck_assert_uint_eq(more->places.rounds[TN_POOLS_AWAKE], device->lists.round);
     for (int i = 0; i < MANY_LOCKS; i++)
         (void)tn_device_mark(device);
-    ck_assert(!arena->awake && !pool->places.awake && !more->places.awake);
+    ck_assert(!arena->awake && !pool->places.listed[TN_POOLS_AWAKE] &&
+              !more->places.listed[TN_POOLS_AWAKE]);
     ck_assert_ptr_null(device->lists.first[TN_POOLS_AWAKE]);
-    ck_assert_uint_lt(pool->places.round, device->lists.round);
+    ck_assert_uint_lt(pool->places.rounds[TN_POOLS_AWAKE], device->lists.round);
     (void)unit_alloc(pool, 4096, stream);
     ck_assert_ptr_eq(device->lists.first[TN_POOLS_AWAKE], pool);
     OK(tarn_free(block));
@@ -148,16 +149,44 @@ END_TEST
 START_TEST(a_list_of_pools_awake_that_is_wrong_is_found)
 {
     lock_often();
-    ck_assert(!pool->places.awake);
-    pool->places.awake = true;
+    ck_assert(!pool->places.listed[TN_POOLS_AWAKE]);
+    pool->places.listed[TN_POOLS_AWAKE] = true;
     unit_expect_corrupt(pool, "P32");
-    pool->places.awake = false;
+    pool->places.listed[TN_POOLS_AWAKE] = false;
     device->lists.first[TN_POOLS_AWAKE] = pool;
     device->lists.last[TN_POOLS_AWAKE] = pool;
     unit_expect_corrupt(pool, "P32");
     device->lists.first[TN_POOLS_AWAKE] = NULL;
     device->lists.last[TN_POOLS_AWAKE] = NULL;
     OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* P36 */
+START_TEST(a_collection_visits_the_pools_that_wait)
+{
+    tarn_pool *more = unit_pool(device);
+    tn_cu_stream busy = test_stream();
+    void *block = unit_alloc(more, 4096, stream);
+
+    test_set_words(busy, block, 1, 1); /* the stream is known */
+    sim.hold_work();
+    test_set_words(busy, block, 1, 1);
+    OK(tarn_free_on(block, busy));
+    ck_assert(more->places.listed[TN_POOLS_WAITING] && !pool->places.listed[TN_POOLS_WAITING]);
+    OK(tarn_pool_validate(more));
+    device->lists.first[TN_POOLS_WAITING] = NULL;
+    unit_expect_corrupt(more, "P36");
+    device->lists.first[TN_POOLS_WAITING] = more;
+    tn_device_collect(device);
+    ck_assert(more->places.listed[TN_POOLS_WAITING]); /* it waits on */
+    ck_assert_uint_lt(pool->places.rounds[TN_POOLS_WAITING], device->lists.round);
+    sim.resume_work();
+    test_synchronize(busy);
+    tn_device_collect(device);
+    ck_assert(!more->places.listed[TN_POOLS_WAITING]);
+    ck_assert_ptr_null(device->lists.first[TN_POOLS_WAITING]);
+    OK(tarn_pool_destroy(more));
 }
 END_TEST
 
@@ -212,6 +241,7 @@ int main(void)
     tcase_add_test(tcase, a_capture_ends_arenas_asleep);
     tcase_add_test(tcase, marks_visit_pools_until_they_sleep);
     tcase_add_test(tcase, a_list_of_pools_awake_that_is_wrong_is_found);
+    tcase_add_test(tcase, a_collection_visits_the_pools_that_wait);
     tcase_add_test(tcase, what_is_wrong_with_an_arena_asleep_is_found);
     tcase_add_test(tcase, many_streams_wake_few_arenas);
     suite_add_tcase(suite, tcase);

@@ -204,7 +204,11 @@ START_TEST(a_device_has_the_sums_of_what_its_pools_have_published)
     for (int i = 0; i < 2; i++)
         blocks[i] = unit_alloc(pools[i], (size_t)(1 + i) * MIB, used);
     (void)tn_device_mark(device); /* locks the pools, which counts what their arenas have */
+    ck_assert_uint_eq(summed(device), 0);
+    ck_assert(pools[0]->places.listed[TN_POOLS_UNPUBLISHED]);
+    tn_totals_publish_some(device);
     ck_assert_uint_eq(summed(device), 3 * MIB);
+    ck_assert(!pools[0]->places.listed[TN_POOLS_UNPUBLISHED]);
     for (int i = 0; i < 2; i++) {
         OK(tarn_free(blocks[i]));
         OK(tarn_pool_validate(pools[i]));
