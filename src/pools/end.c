@@ -59,6 +59,10 @@ static void unlist(tarn_pool *pool)
     if (pool->next != NULL)
         pool->next->places.previous = pool->places.previous;
     tn_ending_put(pool, TN_ENDING_NOT);
+    if (pool->places.listed[TN_POOLS_WAITING])
+        tn_pool_list(pool, TN_POOLS_WAITING, false);
+    if (pool->places.listed[TN_POOLS_ADOPTING])
+        tn_pool_list(pool, TN_POOLS_ADOPTING, false);
     tn_replays_leave(&pool->device->gpu, pool->first_replays); /* with the list: P17 */
     tn_totals_keep(pool);
     atomic_store(&pool->magic, 0);

@@ -333,20 +333,21 @@ static void check_turn(tarn_pool *pool)
 }
 #endif
 
-/* Enters and leaves the lists which tell what a pool waits for. A pool which is going waits for
- * nothing, and has its peaks published by the thread that ends it. */
-static void note_waits(tarn_pool *pool)
+/* Enters and leaves the lists of pools for which something is to be done. A pool which is going, or
+ * gone, has left them: of its record nothing else is read. */
+static void note_lists(tarn_pool *pool)
 {
-    bool goes = atomic_load(&pool->magic) == 0;
-    bool waits = !goes && (pool->pending.first != NULL || pool->arenas.retired_count > 0);
+    bool waits;
 
+    if (TN_UNLIKELY(atomic_load_explicit(&pool->magic, memory_order_relaxed) == 0))
+        return;
+    waits = pool->pending.first != NULL || pool->arenas.retired_count > 0;
     if (TN_UNLIKELY(waits != pool->places.listed[TN_POOLS_WAITING]))
         tn_pool_list(pool, TN_POOLS_WAITING, waits); /* P36 */
-    if (TN_UNLIKELY(pool->counters.unpublished) && !goes &&
-        !pool->places.listed[TN_POOLS_UNPUBLISHED])
+    if (TN_UNLIKELY(pool->counters.unpublished) && !pool->places.listed[TN_POOLS_UNPUBLISHED])
         tn_pool_list(pool, TN_POOLS_UNPUBLISHED, true); /* P35 */
-    if (TN_UNLIKELY(pool->places.listed[TN_POOLS_ADOPTING]) &&
-        (goes || (pool->holds.serial > 0 && pool->holds.open_count == 0)))
+    if (TN_UNLIKELY(pool->places.listed[TN_POOLS_ADOPTING]) && pool->holds.serial > 0 &&
+        pool->holds.open_count == 0)
         tn_pool_list(pool, TN_POOLS_ADOPTING, false);
 }
 
@@ -356,7 +357,7 @@ void tn_pool_unlock(tarn_pool *pool)
     if (!tn_is_forked()) {
         if (pool->counters.risen && pool->arenas.lists.first[TN_ARENAS_AWAKE] == NULL)
             tn_counters_collect(&pool->counters, NULL); /* nobody may lock a pool asleep for long */
-        note_waits(pool);
+        note_lists(pool);
         if (TN_UNLIKELY(atomic_load_explicit(&pool->released, memory_order_relaxed)))
             note_released(pool);
         check_turn(pool);

@@ -176,6 +176,7 @@ START_TEST(replays_of_pools_that_share_no_graph_stay_apart)
     graph = capture(pools[0], input, NULL);
     expect_handle(graph);
     OK(tarn_graph_replay(graphs[0][0], world.stream));
+    test_synchronize(world.stream);                  /* both write the output */
     OK(tarn_graph_replay(graphs[1][0], world.side)); /* on another stream */
     test_synchronize(world.side);
     test_destroy_graph(graph);
