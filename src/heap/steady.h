@@ -266,7 +266,8 @@ static TN_ALWAYS_INLINE bool tn_steady_try_free(uint64_t address, struct tn_stea
         tn_arena_leave(arena);
         return false;
     }
-    heap = atomic_load_explicit(&chunk->heap, memory_order_relaxed);
+    heap = block->heap;
+    TN_ASSERT(heap == atomic_load_explicit(&chunk->heap, memory_order_relaxed)); /* P2 */
     rest->block = block;
     if (heap->loose != NULL || TN_UNLIKELY(arena->coalesces) || tn_loose_is_edge(block) ||
         TN_UNLIKELY(tn_steady_would_enclose(arena, heap, block)))

@@ -18,6 +18,8 @@
 #ifndef TARN_VMM_CHUNK_H
 #define TARN_VMM_CHUNK_H
 
+#include <stddef.h>
+
 #include "vmm/memory.h"
 #include "vmm/segment.h"
 
@@ -28,20 +30,19 @@ struct tn_chunk {
     uint64_t magic;        /* TN_CHUNK_MAGIC; 0 in a recycled record */
     struct tn_chunk *next; /* links recycled records, and vacated places */
     /* From here to used_bytes all is set anew, and never cleared: others may be looking at a
-     * recycled record. */
+     * recycled record. What every allocation and free reads is on the first cache line. */
     uint64_t offset;                      /* in the segment, a multiple of 2 MiB; immutable */
     uint64_t bytes;                       /* a power of two; immutable */
     _Atomic(struct tn_segment *) segment; /* NULL in a recycled record; else immutable */
-    struct tn_memory *memory;             /* of this place; NULL: the memory is away */
-    uint64_t peer_mask; /* other devices with access: bit i is ordinal i; 0 without memory */
-    /* The rest is written by the pools layer. */
-    _Atomic(struct tn_heap *) heap;   /* the owner: an arena's heap, or the pool's idle memory */
-    _Atomic(struct tn_arena *) arena; /* of that heap */
-    struct tn_chunk *heap_next;       /* of the heap's chunks */
+    _Atomic(struct tn_arena *) arena;     /* of heap; written by the pools layer, as what follows */
+    atomic_uint_fast64_t *live;           /* see heap/live_index.h; NULL: none yet */
+    uint32_t live_size;                   /* its entries */
+    uint32_t live_factor;                 /* makes a hash of a block's place */
+    _Atomic(struct tn_heap *) heap;       /* the owner: an arena's, or the pool's idle memory */
+    struct tn_chunk *heap_next;           /* of the heap's chunks */
     struct tn_chunk *heap_previous;
-    atomic_uint_fast64_t *live; /* see heap/live_index.h; NULL: none yet */
-    uint32_t live_size;         /* its entries */
-    uint32_t live_factor;       /* makes a hash of a block's place */
+    struct tn_memory *memory; /* of this place; NULL: the memory is away */
+    uint64_t peer_mask;       /* other devices with access: bit i is ordinal i; 0 without memory */
     /* Every allocation and free writes the fields from here. They are on other cache lines than the
      * fields above, which other threads read in their frees. */
     _Alignas(128) uint64_t used_bytes; /* in blocks that are not free */
@@ -60,6 +61,8 @@ struct tn_chunk {
     struct tn_heap *vacated_from; /* NULL: its arena has ended */
     uint64_t vacated_at;          /* growths of the pool before */
 };
+
+_Static_assert(offsetof(struct tn_chunk, heap) == 64, "a cache line");
 
 #define TN_CHUNK_MAGIC 0x5443686eULL
 
