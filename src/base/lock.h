@@ -4,9 +4,9 @@
  * A thread takes locks in rising rank, and two of one rank only where a comment says this. Debug
  * builds record each thread's locks. They check the order, double locking, and that an API call
  * returns without a lock. REPLAY, HOLDS, AWAKE and COUNTS are ranks of spin locks, the others of
- * mutexes. A thread may hold many ARENA locks: with POOL it takes the locks of all the pool's arenas
- * that are awake (pools/pool_lock.h). Without POOL an arena's lock is taken alone (heap/arena_lock.h).
- * ARENA is not recorded, since each allocation takes an arena's lock.
+ * mutexes. A thread may hold many ARENA locks: with POOL it takes the locks of all the pool's
+ * arenas that are awake (pools/pool_lock.h). Without POOL an arena's lock is taken alone
+ * (heap/arena_lock.h). ARENA is not recorded, since each allocation takes an arena's lock.
  *
  * rank      protects                           allowed while held        not allowed while held
  * PROCESS   loading the driver; which devices  driver calls that do not  user callbacks; waits for
@@ -42,10 +42,11 @@
  *           has
  * HOLDS     a device's index of holds          nothing                   all else
  * RECORDS   one kind of recycled records       host allocation           all else
- * AWAKE     a device's lists of pools with     nothing                   all else
- *           arenas awake, and of those
- *           which may end
- * COUNTS    what a device has mapped           a few additions           all else
+ * AWAKE     a device's lists of pools: those   nothing                   all else
+ *           awake, those which may end, and
+ *           so on (pools/device.h)
+ * COUNTS    what a device has mapped; the      a few additions           all else
+ *           sums of its pools' peaks
  * BARRIER   whether the kernel has a fence of  asking the kernel for     all else
  *           all processors                     one */
 #ifndef TARN_BASE_LOCK_H

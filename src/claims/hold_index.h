@@ -76,8 +76,8 @@ struct tn_hold *tn_hold_index_first(struct tn_hold_index *index, enum tn_hold_ke
 struct tn_hold *tn_hold_index_next(struct tn_hold_index *index, const struct tn_hold_entry *entry);
 
 /* Of the pools older than the one with the serial *below which have a hold with one of the keys,
- * the newest; NULL: none. Its serial is put to *below. The DEVICE lock is held, without which no pool
- * goes. */
+ * the newest; NULL: none. Its serial is put to *below. The DEVICE lock is held, without which no
+ * pool goes. */
 tarn_pool *tn_hold_index_pool(struct tn_hold_index *index, const struct tn_hold_keys *keys,
                               uint64_t *below);
 

@@ -15,7 +15,6 @@
 #include "graphs/former.h"
 #include "pools/captures.h"
 #include "pools/device.h"
-#include "pools/janitor.h"
 #include "pools/pending.h"
 #include "pools/route.h"
 #include "pools/series.h"
@@ -198,6 +197,5 @@ void tn_capture_unhold_graph(tarn_pool *pool, tn_cu_graph graph, struct tn_hold 
     if (empty == NULL)
         return;
     TN_ASSERT(empty->magic == TN_HOLD_MAGIC && empty->keeper == graph);
-    tn_driver_graph_detach(&pool->device->gpu, graph, empty->object);
-    tn_device_drop_gone(pool->device);
+    tn_driver_graph_detach(&pool->device->gpu, graph, empty->object); /* the next reap drops it */
 }

@@ -14,11 +14,11 @@
 #include "claims/watch.h"
 #include "heap/arena_lock.h"
 #include "heap/steady.h"
-#include "pools/pool_lock.h"
 #include "pools/books.h"
 #include "pools/device.h"
 #include "pools/loans.h"
 #include "pools/pending.h"
+#include "pools/pool_lock.h"
 
 /* The reason why no live block begins at an address inside a segment of the pool. */
 static tarn_status explain_address(const tarn_pool *pool, const struct tn_segment *segment,

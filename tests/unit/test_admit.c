@@ -196,6 +196,31 @@ START_TEST(a_graph_gets_a_hold_of_what_was_freed_without_one)
 }
 END_TEST
 
+/* _i: 1: the driver does not take it back, and it goes with the graph. */
+START_TEST(a_hold_without_memory_is_taken_back)
+{
+    struct tn_hold *empty;
+    tn_cu_graph graph;
+
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
+    graph = test_end_capture(stream);
+    OK(tn_capture_hold_graph(pool, graph, &empty));
+    ck_assert_ptr_nonnull(empty);
+    ck_assert_uint_eq(pool->holds.count, 1);
+    if (_i == 1)
+        sim.plan_fault("cuGraphReleaseUserObject", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    tn_capture_unhold_graph(pool, graph, empty);
+    ck_assert_uint_eq(sim.clear_fault(NULL), _i == 1);
+    test_await_destructors((uint64_t)_i);
+    if (_i == 0)
+        unit_reap_all(pool);
+    ck_assert_uint_eq(pool->holds.count, (uint64_t)_i);
+    OK(tarn_pool_validate(pool));
+    test_destroy_graph(graph);
+    unit_expect_no_capture(pool, &before);
+}
+END_TEST
+
 static bool noticed;
 
 static void notice(void *unused)
@@ -266,6 +291,7 @@ int main(void)
     tcase_add_test(tcase, an_admission_that_the_driver_refuses_leaves_no_hold);
     tcase_add_test(tcase, a_capture_that_is_shut_admits_nobody);
     tcase_add_test(tcase, a_graph_gets_a_hold_of_what_was_freed_without_one);
+    tcase_add_loop_test(tcase, a_hold_without_memory_is_taken_back, 0, 2);
     tcase_add_test(tcase, a_capture_is_noticed_on_its_routes_thread_alone);
     tcase_add_test(tcase, a_pool_stays_while_a_discarded_block_is_freed);
     tcase_add_test(tcase, a_pool_stays_while_a_use_of_a_block_is_noted_whose_capture_is_aborted);
