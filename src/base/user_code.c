@@ -62,23 +62,34 @@ static void make_key(void)
     key_is_made = pthread_key_create(&key, end_thread) == 0;
 }
 
-static uintptr_t canary_of(const struct tn_user_code *code, size_t i)
+static const uintptr_t mixer = (uintptr_t)0x9e3779b97f4a7c15ULL;
+
+/* Of the place and of every word but the canaries: what a call writes there may have gaps, as the
+ * dynamic linker's copy of the registers has, with all canaries in one. */
+static ANYTHING_THERE uintptr_t sum_of(const struct tn_user_code *code)
 {
-    return (uintptr_t)code ^ ((i + 1) * (uintptr_t)0x9e3779b97f4a7c15ULL);
+    uintptr_t sum = (uintptr_t)code;
+
+    sum = (sum ^ ((uintptr_t)code->function * 2 + code->inside)) * mixer;
+    sum = (sum ^ code->frame) * mixer;
+    sum = (sum ^ (uintptr_t)code->caller) * mixer;
+    return (sum ^ (uintptr_t)code->outer) * mixer;
 }
 
 __attribute__((noinline)) void tn_user_code_enter(struct tn_user_code *code,
                                                   enum tn_user_function function)
 {
     volatile uintptr_t *canaries = code->canaries;
+    uintptr_t sum;
 
     code->function = function;
     code->inside = true;
     code->frame = (uintptr_t)__builtin_frame_address(0);
     code->caller = __builtin_return_address(0);
     code->outer = tn_user_code_innermost;
+    sum = sum_of(code);
     for (size_t i = 0; i < TN_USER_CODE_CANARIES; i++)
-        canaries[i] = canary_of(code, i);
+        canaries[i] = sum + i * mixer;
     tn_user_code_innermost = code;
     (void)pthread_once(&key_once, make_key);
     if (key_is_made && code->outer == NULL)
@@ -118,9 +129,10 @@ void tn_user_code_check_left(const struct tn_user_code *code)
 static ANYTHING_THERE bool is_overwritten(const struct tn_user_code *code)
 {
     const volatile uintptr_t *canaries = code->canaries;
+    const uintptr_t sum = sum_of(code);
 
     for (size_t i = 0; i < TN_USER_CODE_CANARIES; i++) {
-        if (canaries[i] != canary_of(code, i))
+        if (canaries[i] != sum + i * mixer)
             return true;
     }
     return false;
