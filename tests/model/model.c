@@ -106,7 +106,7 @@ bool chance(struct model *m, size_t one_in)
 
 /* Work that is held -------------------------------------------------------------------------- */
 
-enum { IDLE = 0, RELEASED = 1, FIRST_CALL = 2, LATE = 3, VERY_LATE = 5000 };
+enum { IDLE = 0, RELEASED = 1, FIRST_CALL = 2, LATE = 3, VERY_LATE = 50000 };
 static _Atomic uint64_t call_state; /* IDLE, or the number of a call and whether it was released */
 static _Atomic uint64_t call_waits; /* the driver's calls that wait, at the step's begin */
 static uint64_t call_number;
@@ -132,7 +132,7 @@ void note_waits(void)
 
 static void *release_late_calls(void *unused)
 {
-    const struct timespec pause = {0, 1000000};
+    const struct timespec pause = {0, 100000};
     uint64_t seen = IDLE;
     int times = 0;
 
