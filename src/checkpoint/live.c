@@ -38,7 +38,7 @@ static bool add(struct diff_builder *diff, tarn_difference_kind kind, tarn_block
 
 /* Compares an expected block with the block at its address, or NULL; *found counts live ones. */
 static bool check_expected(tarn_pool *pool, const tarn_expected *expected, struct tn_block *block,
-                           uint16_t walk_id, uint64_t *found, struct diff_builder *diff)
+                           uint8_t walk_id, uint64_t *found, struct diff_builder *diff)
 {
     tarn_block missing;
 
@@ -78,7 +78,7 @@ static inline struct tn_block *live_behind(const struct tn_block *block, struct 
 
 /* Follows the blocks behind *near as long as they are the expected ones. Returns their number, and
  * in *near the last. */
-static size_t follow(const tarn_expected *expected, size_t count, uint16_t walk_id,
+static size_t follow(const tarn_expected *expected, size_t count, uint8_t walk_id,
                      struct tn_block **near)
 {
     struct tn_block *block = *near;
@@ -101,7 +101,7 @@ static size_t follow(const tarn_expected *expected, size_t count, uint16_t walk_
 }
 
 static bool find_expected(tarn_pool *pool, const tarn_expected *expected, size_t count,
-                          uint16_t walk_id, uint64_t *found, struct diff_builder *diff)
+                          uint8_t walk_id, uint64_t *found, struct diff_builder *diff)
 {
     struct tn_live_place last = {NULL, NULL};
     size_t searches = 1; /* doubled each time that no block follows */
@@ -130,7 +130,7 @@ static bool find_expected(tarn_pool *pool, const tarn_expected *expected, size_t
 static bool find_differences(tarn_pool *pool, const tarn_expected *expected, size_t count,
                              struct diff_builder *diff)
 {
-    uint16_t walk_id = tn_next_walk_id(pool);
+    uint8_t walk_id = tn_next_walk_id(pool);
     uint64_t found = 0;
 
     if (!find_expected(pool, expected, count, walk_id, &found, diff))

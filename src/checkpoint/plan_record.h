@@ -58,7 +58,7 @@ struct tn_plan {
     bool is_at_home;                 /* the plan's own stream has an arena */
     struct tn_settlement settlement; /* of PENDING blocks, and LIVE ones to free */
     /* The plan itself: */
-    uint16_t walk_id;   /* kept blocks carry it */
+    uint8_t walk_id;    /* kept blocks carry it */
     size_t freed_count; /* blocks that are live now, and were not at the take */
     size_t *revived;    /* indexes of saved blocks that are not live now */
     size_t revived_count;

@@ -21,10 +21,10 @@
 #include "pools/handover.h"
 
 /* Walk ids wrap around: then all blocks get 0. */
-uint16_t tn_next_walk_id(tarn_pool *pool)
+uint8_t tn_next_walk_id(tarn_pool *pool)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
-    pool->copies.last_walk_id = (uint16_t)(pool->copies.last_walk_id + 1);
+    pool->copies.last_walk_id = (uint8_t)(pool->copies.last_walk_id + 1);
     if (pool->copies.last_walk_id != 0)
         return pool->copies.last_walk_id;
     for (struct tn_segment *segment = pool->segments.first; segment != NULL;

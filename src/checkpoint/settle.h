@@ -26,7 +26,7 @@ struct tn_settlement {
     uint64_t idle_sequence;
     /* Found by the plan: */
     /* Carried by the blocks that the settlement is to free. */
-    uint16_t walk_id;
+    uint8_t walk_id;
     bool needs_wait;      /* only a wait for the device ends some use */
     bool ends_retired;    /* the arenas of retired streams end, too */
     bool serves_captures; /* memory that others still use goes to captures */
@@ -34,7 +34,7 @@ struct tn_settlement {
 };
 
 /* A walk id that no live block of the pool carries; the pool is locked. */
-uint16_t tn_next_walk_id(tarn_pool *pool);
+uint8_t tn_next_walk_id(tarn_pool *pool);
 
 /* Finds the blocks to free. Changes walk ids, and records fences. */
 void tn_settle_plan(struct tn_settlement *settlement);

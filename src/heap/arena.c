@@ -34,7 +34,9 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
     arena->allocates = TN_NOT_STEADY;
     arena->frees = TN_NOT_STEADY;
     arena->shared = false;
+    arena->divided = false;
     arena->guest_free_count = 0;
+    arena->user_changes = 0;
     arena->exhaustions = 0;
     atomic_store_explicit(&arena->user, 0, memory_order_relaxed);
     atomic_store_explicit(&arena->stream, 0, memory_order_relaxed);

@@ -36,6 +36,7 @@
 struct tn_arena;
 struct tn_chunk_set;
 struct tn_fence;
+struct tn_magazines;
 
 /* An arena's first patience: 64 turns. */
 enum { TN_ARENA_PATIENCE = 6 };
@@ -79,6 +80,7 @@ struct tn_arena {
     struct tn_spin lock;   /* taken by heap/arena_lock.h; kept in recycled records, as all below */
     bool met : 1;          /* waits for the device cover its stream's context */
     bool shared : 1;       /* its inbox is open where it frees */
+    bool divided : 1;      /* shared, and its magazines are open where it allocates and frees */
     /* Frees coalesce at once: nothing is loose; set when the pool is unlocked. */
     bool coalesces : 1;
     bool asks : 1;            /* its stream is asked how far it has come; set at the same time */
@@ -103,6 +105,7 @@ struct tn_arena {
     struct tn_block_store store; /* for heap/steady.c; no slabs of its own */
     /* Frees by threads other than its user, before the arena is shared. */
     uint8_t guest_free_count;
+    uint8_t user_changes; /* by allocations, before the arena is divided */
     /* How often the store was found empty: the more often, the more records it keeps. */
     uint8_t exhaustions;
     uint8_t patience; /* 2^patience turns in a row make the user the owner */
@@ -118,6 +121,7 @@ struct tn_arena {
     /* Other threads read the following fields when they free. No allocation writes these cache
      * lines, nor the lines next to them. */
     _Alignas(128) _Atomic(struct tn_inbox *) inbox; /* NULL: none yet; stays with the record */
+    _Atomic(struct tn_magazines *) magazines;       /* the same */
     /* tn_thread_word of the thread that allocated last; with TN_ARENA_OWNED: the owner. */
     atomic_uintptr_t user;
     /* The handle of its order's stream, as an allocation named it; never a stream in a capture, nor
@@ -291,6 +295,19 @@ static inline bool tn_block_is_foreign(const struct tn_block *neighbour,
                                        const struct tn_arena *arena)
 {
     return neighbour != NULL && neighbour->heap != NULL && neighbour->heap->arena != arena;
+}
+
+/* Whether the chunk, found by the address without a lock, is still there and belongs to the arena;
+ * *offset: the address in its segment. Relaxed: both change only under the pool's lock. The caller
+ * excludes this lock, and acquired this exclusion after the last change. */
+static TN_ALWAYS_INLINE bool tn_arena_is_at(const struct tn_arena *arena,
+                                            const struct tn_chunk *chunk, uint64_t address,
+                                            uint64_t *offset)
+{
+    if (TN_UNLIKELY(atomic_load_explicit(&chunk->arena, memory_order_relaxed) != arena))
+        return false;
+    *offset = address - atomic_load_explicit(&chunk->segment, memory_order_relaxed)->base;
+    return TN_LIKELY(*offset - chunk->offset < chunk->bytes);
 }
 
 /* Whether the run of blocks from low to high lies between memory of two other arenas. */

@@ -28,6 +28,7 @@
 #ifndef TARN_HEAP_BLOCK_H
 #define TARN_HEAP_BLOCK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -72,8 +73,10 @@ struct tn_block {
     struct tn_heap *heap; /* owner of its chunks; NULL when UNMAPPED */
     uint64_t offset;      /* in the segment */
     uint32_t units;       /* of 512 bytes: its size */
-    uint16_t walk_id;     /* scratch of checkpoint/: the last comparison which saw the block */
-    uint8_t state;        /* enum tn_block_state */
+    uint8_t walk_id;      /* scratch of checkpoint/: the last comparison which saw the block */
+    /* LIVE: whose it is, and whether it is a round there: heap/magazine.h; 0: of no magazine. */
+    atomic_uchar magazine;
+    uint8_t state; /* enum tn_block_state */
     /* LIVE, PENDING: has its arena's order; else the order in the cold record. */
     bool own_order : 1;
     bool may_have_claims : 1; /* the cold record may have uses, a fence or watches */

@@ -227,6 +227,7 @@ void tn_chunk_live_insert(struct tn_chunk *chunk, struct tn_block *block, bool o
 {
     TN_ASSERT(tn_live_has_room(chunk));
     TN_ASSERT(tn_live_at(chunk, block->offset) == NULL); /* P5 */
+    atomic_store_explicit(&block->magazine, 0, memory_order_relaxed);
     put(chunk->live, chunk->live_size, entry_of(chunk, block, open));
     chunk->live_count += 1;
 }
@@ -279,6 +280,7 @@ void tn_live_update(struct tn_block *block)
     const struct tn_chunk *chunk = chunk_of(block);
 
     TN_ASSERT(block->state != TN_BLOCK_FREE && block->state != TN_BLOCK_UNMAPPED);
+    atomic_store_explicit(&block->magazine, 0, memory_order_relaxed);
     set(place_of(chunk, block), 0, entry_of(chunk, block, tn_block_is_plain(block)));
 }
 

@@ -3,7 +3,8 @@
  *
  *   P5  a LIVE or DISCARDED block is in the index of the chunk in which it begins, under its place
  *       there; no other block is in any index
- *   P23 while the pool is locked, an entry is closed if and only if its block is not plain
+ *   P23 while the pool is locked, an entry is closed if and only if its block is not plain, or of a
+ *       magazine (heap/magazine.h)
  *
  * Each chunk has a hash table of its own, as large as its blocks require. A chunk that changes
  * hands therefore takes its blocks along. Tables have any size, for a table that doubles is half
@@ -191,6 +192,12 @@ static inline bool tn_block_is_plain(const struct tn_block *block)
     TN_ASSERT(block->state != TN_BLOCK_UNMAPPED);
     return block->own_order && !block->may_have_claims && !block->in_other_heap &&
            block->state != TN_BLOCK_DISCARDED;
+}
+
+/* Whether the LIVE block belongs to a magazine of its arena (heap/magazine.h). */
+static inline bool tn_block_is_of_magazine(const struct tn_block *block)
+{
+    return atomic_load_explicit(&block->magazine, memory_order_relaxed) != 0;
 }
 
 /* Whether the entry of a LIVE or DISCARDED block is open. */

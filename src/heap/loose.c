@@ -81,3 +81,39 @@ void tn_loose_shelve(struct tn_arena *arena, struct tn_heap *heap)
     if (heap->loose_count >= LOOSE_MAX)
         make_room(arena, heap);
 }
+
+void tn_loose_empty(struct tn_arena *arena, struct tn_heap *heap)
+{
+    struct tn_block *last = heap->loose;
+
+    heap->loose_turn = 0;
+    heap->loose = NULL; /* P19 */
+    if (last != NULL)
+        tn_loose_coalesce(arena, last);
+    if (heap->loose_count > 0)
+        tn_loose_empty_slots(arena, heap);
+    TN_ASSERT(heap->loose == NULL && heap->loose_count == 0); /* P19 */
+}
+
+/* Whether the block is at the edge of the mapped memory, and another place for its size may
+ * exist. */
+static inline bool coalesces_at_edge(const struct tn_heap *heap, const struct tn_block *block)
+{
+    return tn_loose_is_edge(block) &&
+           (heap->loose_count > 0 || tn_bins_may_have(&heap->bins, tn_block_bytes(block)));
+}
+
+bool tn_loose_free(struct tn_arena *arena, struct tn_heap *heap, struct tn_block *block)
+{
+    TN_ASSERT(tn_arena_is_locked(arena));
+    TN_ASSERT(block->state == TN_BLOCK_LIVE && block->heap == heap);
+    tn_loose_shelve_last(arena, heap);
+    if (TN_UNLIKELY(tn_loose_would_enclose(arena, heap, block)))
+        return false;
+    tn_loose_keep(arena, heap, block);
+    if (TN_UNLIKELY(arena->coalesces || coalesces_at_edge(heap, block))) {
+        heap->loose = NULL; /* P19 */
+        tn_loose_coalesce(arena, block);
+    }
+    return true;
+}

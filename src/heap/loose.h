@@ -37,13 +37,16 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/hot.h"
-#include "heap/arena.h"
+#include "heap/arena_lock.h"
+#include "heap/check.h"
 #include "heap/live_index.h"
 
 enum {
     /* 4 MiB: larger blocks are few, and the edge of the mapped memory is worth more than the
      * time. */
     TN_LOOSE_LARGE_UNITS = (4 << 20) >> TN_BLOCK_BITS,
+    /* 64 MiB: for larger blocks all loose blocks coalesce first. */
+    TN_LOOSE_LARGEST_UNITS = (64 << 20) >> TN_BLOCK_BITS,
     TN_LOOSE_TRIES = 4, /* blocks of a slot which an allocation looks at */
 };
 
@@ -92,6 +95,46 @@ static inline uint64_t tn_loose_size_bit(uint32_t hash)
 {
     return (uint64_t)1 << (hash >> (26 - TN_LOOSE_SLOT_BITS) & 63);
 }
+
+/* Whether the run of free memory around the block, once freed, will lie between memory of two other
+ * arenas. */
+static TN_ALWAYS_INLINE bool tn_loose_would_enclose(const struct tn_arena *arena,
+                                                    const struct tn_heap *heap,
+                                                    const struct tn_block *block)
+{
+    const struct tn_block *low = block;
+    const struct tn_block *high;
+
+    if (!block->segment->mixed)
+        return false;
+    high = tn_block_is_free_of(block->next, heap) ? block->next : block;
+    if (!tn_block_is_foreign(high->next, arena))
+        return false;
+    if (tn_block_is_free_of(block->previous, heap))
+        low = block->previous;
+    return low != high && tn_block_is_foreign(low->previous, arena);
+}
+
+/* P19: makes the block the one freed last; no other block is. */
+static TN_ALWAYS_INLINE void tn_loose_keep(struct tn_arena *arena, struct tn_heap *heap,
+                                           struct tn_block *block)
+{
+    TN_ASSERT(tn_arena_is_locked(arena));
+    TN_ASSERT(heap->loose == NULL && block->state == TN_BLOCK_LIVE);
+    tn_arena_count_free(arena, heap, block);
+    block->loose_stamp = tn_arena_epoch(arena);
+    block->state = TN_BLOCK_LOOSE;
+    heap->loose = block;
+    TN_CHECK_TOUCHED(block);
+    TN_CHECK_TURN(heap);
+}
+
+/* Frees the LIVE block: it is the one freed last, or coalesces. False, with nothing changed: the free
+ * needs the pool's lock. */
+bool tn_loose_free(struct tn_arena *arena, struct tn_heap *heap, struct tn_block *block);
+
+/* Coalesces all loose blocks of the heap. */
+void tn_loose_empty(struct tn_arena *arena, struct tn_heap *heap);
 
 /* Takes a block of this very size out of the slots; NULL: none found. */
 static inline struct tn_block *tn_loose_pick(struct tn_heap *heap, uint64_t bytes,

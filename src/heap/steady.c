@@ -7,26 +7,7 @@
  * two other arenas that becomes a single block would need both edges written: this takes the pool's
  * lock.
  *
- * A thread that frees blocks of another thread would wait for the arena's lock, and take its cache
- * lines along. After some such frees the arena has an inbox (heap/inbox.h), where other threads
- * leave their frees from then on: closed in the index, and as good as freed.
- *
- *     frees a block                        allocates from the arena
- *     enters the inbox
- *     closes the entry, puts the block
- *                                          the loose block does not fit, or live
- *                                          bytes reach a peak: takes blocks
- *                                          out, frees each as if just now
- *     inbox full or closed, or no open
- *     entry: takes the arena's lock
- *
- * A thread that locks the pool takes all blocks out. A thread's end loses nothing, for the inbox
- * belongs to the arena.
- *
- * Trade-offs: an arena which has run out of records keeps up to 256 KiB of them. In an arena with
- * an inbox the user's own frees also exchange the entry in the index, some five nanoseconds each.
- * While loose blocks serve all allocations, blocks of other threads stay in the inbox until it is
- * full. Blocks behind a block that needs the pool's lock may stay, too. */
+ * Trade-offs: an arena which has run out of records keeps up to 256 KiB of them. */
 #include "heap/steady.h"
 
 #include <stddef.h>
@@ -35,7 +16,6 @@
 #include "base/contract.h"
 #include "base/hot.h"
 #include "heap/chunk_set.h"
-#include "heap/inbox.h"
 #include "heap/sequence.h"
 
 enum {
@@ -44,11 +24,6 @@ enum {
     RECORDS_FEW = 16,
     RECORDS_KEPT_MAX = 2048, /* 128 KiB; the pool gets records back above twice as many */
     SEQUENCES = 256,         /* numbers for blocks, taken at a time */
-    /* Frees by other threads than an arena's user before it has an inbox: a stream may change
-     * threads now and then. */
-    GUEST_FREES = 16,
-    /* 64 MiB: for larger blocks all loose blocks coalesce first. */
-    LARGEST_UNITS = (64 << 20) >> TN_BLOCK_BITS,
 };
 
 void tn_steady_take_sequences(struct tn_arena *arena)
@@ -125,20 +100,6 @@ static inline struct tn_block *coalesce_and_cut(struct tn_arena *arena, struct t
     }
 }
 
-/* Coalesces all loose blocks of the heap. */
-static inline void coalesce_loose(struct tn_arena *arena, struct tn_heap *heap)
-{
-    struct tn_block *last = heap->loose;
-
-    heap->loose_turn = 0;
-    heap->loose = NULL; /* P19 */
-    if (last != NULL)
-        tn_loose_coalesce(arena, last);
-    if (heap->loose_count > 0)
-        tn_loose_empty_slots(arena, heap);
-    TN_ASSERT(heap->loose == NULL && heap->loose_count == 0); /* P19 */
-}
-
 struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, uint64_t requested,
                                 uint64_t alignment, uint64_t bytes)
 {
@@ -149,8 +110,8 @@ struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, ui
     if (TN_UNLIKELY(heap->counters.freed.bytes >= arena->unasked_bytes_left))
         return NULL;
     block = tn_loose_pick(heap, bytes, alignment);
-    if (block == NULL && bytes > (uint64_t)LARGEST_UNITS << TN_BLOCK_BITS)
-        coalesce_loose(arena, heap);
+    if (block == NULL && bytes > (uint64_t)TN_LOOSE_LARGEST_UNITS << TN_BLOCK_BITS)
+        tn_loose_empty(arena, heap);
     else
         tn_loose_shelve_last(arena, heap);
     if (block == NULL)
@@ -162,86 +123,46 @@ struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, ui
     return block;
 }
 
-/* Whether the block is at the edge of the mapped memory, and another place for its size may
- * exist. */
-static inline bool coalesces_at_edge(const struct tn_heap *heap, const struct tn_block *block)
+/* Allocates a round of the thread's magazine. */
+static bool take_round(const struct tn_arena *arena, const struct tn_steady_key *key,
+                       uint64_t requested, uint64_t alignment, void **address)
 {
-    return tn_loose_is_edge(block) &&
-           (heap->loose_count > 0 || tn_bins_may_have(&heap->bins, tn_block_bytes(block)));
-}
+    const struct tn_magazines *magazines = tn_arena_magazines(arena);
+    struct tn_magazine *magazine = tn_magazine_own(magazines);
+    struct tn_block *block = NULL;
 
-static bool free_block(struct tn_arena *arena, struct tn_heap *heap, struct tn_block *block)
-{
-    TN_ASSERT(tn_arena_is_locked(arena));
-    TN_ASSERT(block->state == TN_BLOCK_LIVE && block->heap == heap);
-    tn_loose_shelve_last(arena, heap);
-    if (TN_UNLIKELY(tn_steady_would_enclose(arena, heap, block)))
+    TN_ASSERT(key->pool != NULL); /* routes' stamps change under the arena's lock alone */
+    if (magazine == NULL || !tn_magazine_enter(magazines, magazine))
         return false;
-    tn_steady_loosen(arena, heap, block);
-    if (TN_UNLIKELY(arena->coalesces || coalesces_at_edge(heap, block))) {
-        heap->loose = NULL; /* P19 */
-        tn_loose_coalesce(arena, block);
-    }
-    return true;
-}
-
-/* Relaxed: the inbox is read only under the arena's lock, under which this pointer was set. */
-static inline struct tn_inbox *inbox_of(const struct tn_arena *arena)
-{
-    return atomic_load_explicit(&arena->inbox, memory_order_relaxed);
-}
-
-/* Frees the inbox's oldest block. False: this free needs the pool's lock. */
-static inline bool free_from_inbox(struct tn_arena *arena, struct tn_inbox *inbox,
-                                   struct tn_block *block)
-{
-    TN_ASSERT(block->state == TN_BLOCK_LIVE && !tn_live_is_open(block)); /* nobody else frees it */
-    if (!free_block(arena, block->heap, block))
-        return false;
-    tn_inbox_take(inbox);
-    return true;
-}
-
-static void empty_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
-{
-    struct tn_block *block = tn_inbox_first(inbox);
-
-    TN_ASSERT(tn_arena_is_locked(arena));
-    while (block != NULL && free_from_inbox(arena, inbox, block))
-        block = tn_inbox_first(inbox);
-}
-
-bool tn_steady_receive(struct tn_arena *arena, const struct tn_heap *heap, uint64_t alignment,
-                       uint64_t bytes)
-{
-    struct tn_inbox *inbox = inbox_of(arena);
-    const struct tn_arena_counters *counters = &arena->counters;
-    struct tn_block *block;
-
-    TN_ASSERT(tn_arena_is_locked(arena));
-    TN_ASSERT(arena->allocates == TN_STEADY_SHARED);
-    while (!tn_loose_fits(heap->loose, bytes, alignment) ||
-           counters->live_bytes + (int64_t)bytes > counters->live_peak_bytes) {
-        block = tn_inbox_first(inbox);
-        if (block == NULL)
-            return true;
-        if (!free_from_inbox(arena, inbox, block))
-            return false;
-    }
-    return true;
+    if (tn_steady_has_key(arena, *key))
+        block = tn_magazine_take(magazine, tn_block_bytes_for(arena->rounding, requested),
+                                 alignment, requested);
+    if (block != NULL)
+        *address = (void *)(uintptr_t)tn_block_address(block);
+    tn_magazine_leave(magazine);
+    return block != NULL;
 }
 
 bool tn_steady_lock_and_allocate(struct tn_arena *arena, const struct tn_steady_key *key,
                                  uint64_t requested, uint64_t alignment, void **address)
 {
+    struct tn_magazines *magazines = tn_arena_magazines(arena);
+    bool wanted = false;
     bool done = false;
 
+    if (magazines != NULL && take_round(arena, key, requested, alignment, address))
+        return true;
     tn_arena_lock(arena);
     if (tn_steady_has_key(arena, *key)) {
+        wanted = tn_sharing_wants_magazines(arena);
         tn_arena_use(arena);
         done = tn_arena_allocate(arena, requested, alignment, address);
     }
     tn_arena_unlock(arena);
+    if (wanted && done)
+        (void)tn_sharing_divide(arena); /* without memory all goes on as before */
+    else if (magazines != NULL && tn_magazine_own(magazines) == NULL)
+        tn_magazine_claim(magazines);
     return done;
 }
 
@@ -300,120 +221,6 @@ bool tn_arena_receive_and_allocate(struct tn_arena *arena, uint64_t requested, u
     return tn_arena_allocate_inline(arena, requested, alignment, true, address);
 }
 
-/* Frees the block that begins at the address. */
-static bool free_address(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address)
-{
-    bool shared = arena->frees == TN_STEADY_SHARED;
-    uint64_t offset;
-    struct tn_block *block;
-
-    TN_ASSERT(tn_arena_is_locked(arena));
-    if (arena->frees == TN_NOT_STEADY || !tn_steady_is_at(arena, chunk, address, &offset))
-        return false;
-    block = shared ? tn_live_close_at(chunk, offset) : tn_live_open_at(chunk, offset);
-    if (block == NULL || block->state != TN_BLOCK_LIVE)
-        return false;
-    if (free_block(arena, block->heap, block))
-        return true;
-    if (shared)
-        tn_live_update(block); /* P23: open again */
-    return false;
-}
-
-/* Leaves the block that begins at the address in the inbox. False: the inbox is closed or full, or
- * no open entry was found. */
-static inline bool put_in_inbox(struct tn_inbox *inbox, const struct tn_arena *arena,
-                                const struct tn_chunk *chunk, uint64_t address)
-{
-    atomic_uintptr_t *place = tn_inbox_enter(inbox);
-    struct tn_block *block = NULL;
-    uint64_t offset;
-
-    if (place == NULL)
-        return false;
-    /* Until this place is filled nobody locks the pool: the arena frees, and its chunks are its
-     * own. */
-    if (tn_steady_is_at(arena, chunk, address, &offset))
-        block = tn_live_close_at(chunk, offset);
-    tn_inbox_put(place, block);
-    return block != NULL;
-}
-
-/* From now on other threads read the index, and leave blocks in the inbox. */
-static void open_shared(struct tn_arena *arena)
-{
-    TN_ASSERT(tn_arena_is_locked(arena));
-    TN_ASSERT(arena->shared);
-    if (arena->allocates != TN_NOT_STEADY)
-        arena->allocates = TN_STEADY_SHARED;
-    if (arena->frees == TN_NOT_STEADY)
-        return;
-    arena->frees = TN_STEADY_SHARED;
-    tn_inbox_open(inbox_of(arena));
-}
-
-bool tn_steady_share(struct tn_arena *arena)
-{
-    struct tn_inbox *made = inbox_of(arena) == NULL ? tn_inbox_make() : NULL;
-
-    tn_arena_lock(arena);
-    if (inbox_of(arena) == NULL && made != NULL) {
-        /* A thread that reads the pointer finds an initialised inbox. */
-        atomic_store_explicit(&arena->inbox, made, memory_order_release);
-        made = NULL;
-    }
-    if (!arena->shared && inbox_of(arena) != NULL) {
-        tn_steady_end(arena); /* loose blocks are still open in the index */
-        arena->shared = true;
-        open_shared(arena);
-    }
-    TN_ASSERT(!arena->shared || inbox_of(arena) != NULL);
-    tn_arena_unlock(arena);
-    if (made != NULL)
-        tn_inbox_drop(made);
-    return inbox_of(arena) != NULL;
-}
-
-/* By a thread other than the arena's user. */
-static TN_APART bool free_as_guest(struct tn_arena *arena, const struct tn_chunk *chunk,
-                                   uint64_t address)
-{
-    struct tn_inbox *inbox = atomic_load_explicit(&arena->inbox, memory_order_acquire);
-    bool wanted = false;
-    bool done;
-
-    if (inbox != NULL && put_in_inbox(inbox, arena, chunk, address))
-        return true;
-    tn_arena_lock(arena);
-    if (arena->shared) {
-        empty_inbox(arena, inbox_of(arena)); /* the inbox may be full, and the user away */
-    } else {
-        arena->guest_free_count += 1;
-        wanted = arena->guest_free_count % GUEST_FREES == 0;
-    }
-    done = free_address(arena, chunk, address);
-    tn_arena_unlock(arena);
-    if (wanted && done)
-        (void)tn_steady_share(arena); /* without memory all goes on as before */
-    return done;
-}
-
-/* By a thread other than the owner. */
-static bool lock_and_free(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address)
-{
-    bool done;
-
-    TN_ASSERT(chunk != NULL && arena != NULL);
-    if (!tn_arena_is_user(arena))
-        return free_as_guest(arena, chunk, address);
-    tn_arena_lock(arena);
-    if (tn_arena_is_user(arena))
-        tn_arena_use(arena);
-    done = free_address(arena, chunk, address);
-    tn_arena_unlock(arena);
-    return done;
-}
-
 bool tn_steady_finish_free(uint64_t address, struct tn_steady_rest rest)
 {
     struct tn_arena *arena;
@@ -424,43 +231,27 @@ bool tn_steady_finish_free(uint64_t address, struct tn_steady_rest rest)
     if (rest.block != NULL) {
         arena = rest.block->heap->arena;
         TN_ASSERT(rest.block->state == TN_BLOCK_LIVE);
-        done = free_block(arena, rest.block->heap, rest.block);
+        done = tn_loose_free(arena, rest.block->heap, rest.block);
         tn_arena_leave(arena);
         return done;
     }
     arena = atomic_load_explicit(&rest.chunk->arena, memory_order_acquire);
     if (arena == NULL)
         return false;
+    if (tn_arena_magazines(arena) != NULL && tn_sharing_put_round(arena, rest.chunk, address))
+        return true;
     if (!tn_arena_enter(arena))
-        return lock_and_free(arena, rest.chunk, address);
-    done = free_address(arena, rest.chunk, address);
+        return tn_sharing_free(arena, rest.chunk, address);
+    done = tn_sharing_free_here(arena, rest.chunk, address);
     tn_arena_leave(arena);
     return done;
-}
-
-/* Frees the blocks in the inbox and on their way there, and lets no more in. The pool is locked:
- * any neighbour may be written. */
-static void close_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
-{
-    struct tn_block *block;
-
-    TN_ASSERT(arena->shared);
-    tn_inbox_close(inbox);
-    while ((block = tn_inbox_await(inbox)) != NULL) { /* P22 */
-        tn_arena_count_free(arena, block->heap, block);
-        tn_block_leave(block, tn_arena_epoch(arena));
-        (void)tn_heap_put(arena->parent_store, block);
-        tn_inbox_take(inbox);
-    }
-    TN_ASSERT(tn_inbox_is_empty(inbox)); /* P22 */
 }
 
 void tn_steady_end(struct tn_arena *arena)
 {
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-        coalesce_loose(arena, &arena->heaps[kind]);
-    if (arena->shared)
-        close_inbox(arena, inbox_of(arena));
+        tn_loose_empty(arena, &arena->heaps[kind]);
+    tn_sharing_close(arena);
 }
 
 void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms)
@@ -475,8 +266,8 @@ void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms
     arena->coalesces = terms->coalesces;
     arena->allocates = terms->allocates ? TN_STEADY : TN_NOT_STEADY;
     arena->frees = terms->frees ? TN_STEADY : TN_NOT_STEADY;
-    if (terms->allocates && arena->shared)
-        open_shared(arena);
+    if (terms->allocates)
+        tn_sharing_open(arena);
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
         TN_CHECK_TURN(&arena->heaps[kind]);
 }

@@ -27,6 +27,7 @@
 #include "heap/arena_lock.h"
 #include "heap/check.h"
 #include "heap/loose.h"
+#include "heap/sharing.h"
 #include "vmm/address_table.h"
 
 /* Rare parts of an allocation. tn_steady_take_sequences: new numbers for blocks. tn_steady_take: a
@@ -57,11 +58,6 @@ static TN_ALWAYS_INLINE void *tn_steady_make_live(struct tn_arena *arena, struct
     return (void *)(uintptr_t)tn_block_address(block);
 }
 
-/* Frees blocks from the inbox until the block freed last serves the allocation and live bytes reach
- * no new peak. False: a block in the inbox needs the pool's lock. */
-bool tn_steady_receive(struct tn_arena *arena, const struct tn_heap *heap, uint64_t alignment,
-                       uint64_t bytes);
-
 /* Chosen, not computed: computing takes more instructions, again at each use. */
 static TN_ALWAYS_INLINE struct tn_heap *tn_steady_heap_for(struct tn_arena *arena, uint64_t bytes)
 {
@@ -78,7 +74,7 @@ static TN_ALWAYS_INLINE bool tn_arena_allocate_inline(struct tn_arena *arena, ui
     struct tn_heap *heap = tn_steady_heap_for(arena, bytes);
     struct tn_block *block;
 
-    if (shared && !tn_steady_receive(arena, heap, alignment, bytes))
+    if (shared && !tn_sharing_receive(arena, heap, alignment, bytes))
         return false;
     block = heap->loose;
     if (TN_LIKELY(tn_loose_fits(block, bytes, alignment))) {
@@ -192,52 +188,6 @@ static TN_ALWAYS_INLINE bool tn_steady_reissue(struct tn_arena *arena, struct tn
     return done;
 }
 
-/* Whether the chunk, found by the address without a lock, is still there and belongs to the arena;
- * *offset: the address in its segment. Relaxed: both change only under the pool's lock. The caller
- * excludes this lock, and acquired this exclusion after the last change. */
-static TN_ALWAYS_INLINE bool tn_steady_is_at(const struct tn_arena *arena,
-                                             const struct tn_chunk *chunk, uint64_t address,
-                                             uint64_t *offset)
-{
-    if (TN_UNLIKELY(atomic_load_explicit(&chunk->arena, memory_order_relaxed) != arena))
-        return false;
-    *offset = address - atomic_load_explicit(&chunk->segment, memory_order_relaxed)->base;
-    return TN_LIKELY(*offset - chunk->offset < chunk->bytes);
-}
-
-/* Whether the run of free memory around the block, once freed, will lie between memory of two other
- * arenas. */
-static TN_ALWAYS_INLINE bool tn_steady_would_enclose(const struct tn_arena *arena,
-                                                     const struct tn_heap *heap,
-                                                     const struct tn_block *block)
-{
-    const struct tn_block *low = block;
-    const struct tn_block *high;
-
-    if (!block->segment->mixed)
-        return false;
-    high = tn_block_is_free_of(block->next, heap) ? block->next : block;
-    if (!tn_block_is_foreign(high->next, arena))
-        return false;
-    if (tn_block_is_free_of(block->previous, heap))
-        low = block->previous;
-    return low != high && tn_block_is_foreign(low->previous, arena);
-}
-
-/* P19: makes the block the one freed last; no other block is. */
-static TN_ALWAYS_INLINE void tn_steady_loosen(struct tn_arena *arena, struct tn_heap *heap,
-                                              struct tn_block *block)
-{
-    TN_ASSERT(tn_arena_is_locked(arena));
-    TN_ASSERT(heap->loose == NULL && block->state == TN_BLOCK_LIVE);
-    tn_arena_count_free(arena, heap, block);
-    block->loose_stamp = tn_arena_epoch(arena);
-    block->state = TN_BLOCK_LOOSE;
-    heap->loose = block;
-    TN_CHECK_TOUCHED(block);
-    TN_CHECK_TURN(heap);
-}
-
 /* The work which tn_steady_try_free leaves. */
 struct tn_steady_rest {
     struct tn_chunk *chunk; /* at the address; NULL: none */
@@ -260,7 +210,7 @@ static TN_ALWAYS_INLINE bool tn_steady_try_free(uint64_t address, struct tn_stea
     arena = atomic_load_explicit(&chunk->arena, memory_order_acquire);
     if (TN_UNLIKELY(arena == NULL) || TN_UNLIKELY(!tn_arena_enter(arena)))
         return false;
-    if (TN_LIKELY(arena->frees == TN_STEADY) && tn_steady_is_at(arena, chunk, address, &offset))
+    if (TN_LIKELY(arena->frees == TN_STEADY) && tn_arena_is_at(arena, chunk, address, &offset))
         block = tn_live_open_at(chunk, offset);
     if (TN_UNLIKELY(block == NULL) || TN_UNLIKELY(block->state != TN_BLOCK_LIVE)) {
         tn_arena_leave(arena);
@@ -270,9 +220,9 @@ static TN_ALWAYS_INLINE bool tn_steady_try_free(uint64_t address, struct tn_stea
     TN_ASSERT(heap == atomic_load_explicit(&chunk->heap, memory_order_relaxed)); /* P2 */
     rest->block = block;
     if (heap->loose != NULL || TN_UNLIKELY(arena->coalesces) || tn_loose_is_edge(block) ||
-        TN_UNLIKELY(tn_steady_would_enclose(arena, heap, block)))
+        TN_UNLIKELY(tn_loose_would_enclose(arena, heap, block)))
         return false;
-    tn_steady_loosen(arena, heap, block);
+    tn_loose_keep(arena, heap, block);
     tn_arena_leave(arena);
     return true;
 }
@@ -287,10 +237,6 @@ static inline bool tn_steady_free(uint64_t address)
 
     return tn_steady_try_free(address, &rest) || tn_steady_finish_free(address, rest);
 }
-
-/* Gives the arena an inbox for good, where other threads then leave their frees. False: no memory.
- * Any thread may call, whatever has become of the arena. */
-bool tn_steady_share(struct tn_arena *arena);
 
 /* Permissions of an arena from now on, which its owner determines. */
 struct tn_steady_terms {

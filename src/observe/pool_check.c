@@ -83,7 +83,7 @@ static tarn_status check_block(const tarn_pool *pool, const struct tn_block *blo
         TN_EXPECT_EQUAL("P5", "the pool's block at an address",
                         (uintptr_t)tn_live_find(pool, tn_block_address(block)), (uintptr_t)block);
         TN_EXPECT_EQUAL("P23", "whether a block's entry is open", tn_live_is_open(block),
-                        tn_block_is_plain(block));
+                        tn_block_is_plain(block) && !tn_block_is_of_magazine(block));
     }
     return TARN_OK;
 }
@@ -203,6 +203,24 @@ static tarn_status check_inbox(const struct tn_arena *arena)
     return TARN_OK;
 }
 
+static tarn_status check_magazines(const struct tn_arena *arena)
+{
+    const struct tn_magazines *magazines = tn_arena_magazines(arena);
+    uint64_t count = 0;
+
+    if (magazines == NULL)
+        return TARN_OK;
+    TN_EXPECT_EQUAL("P37", "whether magazines are open", tn_magazines_are_open(magazines), 0);
+    for (size_t i = 0; i < TN_MAGAZINES; i++) {
+        const struct tn_magazine *magazine =
+            atomic_load_explicit(&magazines->places[i], memory_order_relaxed);
+
+        count += magazine != NULL ? magazine->count : 0;
+    }
+    TN_EXPECT_EQUAL("P37", "the rounds in an arena's magazines", count, 0);
+    return TARN_OK;
+}
+
 /* P30 */
 static tarn_status check_asleep(const struct tn_arena *arena)
 {
@@ -248,8 +266,9 @@ static tarn_status check_heaps(const tarn_pool *pool, const struct tn_arena *are
     tarn_status status = check_inbox(arena);
 
     if (status == TARN_OK)
+        status = check_magazines(arena);
+    if (status == TARN_OK)
         status = check_asleep(arena);
-
     if (status != TARN_OK)
         return status;
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {

@@ -16,20 +16,13 @@ struct collected {
     uint64_t peak_bytes;
 };
 
-static void add_tally(struct tn_tally *to, const struct tn_tally *from)
-{
-    to->count += from->count;
-    to->bytes += from->bytes;
-    to->requested += from->requested;
-}
-
 static void collect_heap(struct collected *collected, struct tn_heap *heap)
 {
     struct tn_heap_counters *sum = &collected->kinds[heap->kind];
 
-    add_tally(&sum->allocated, &heap->counters.allocated);
-    add_tally(&sum->freed, &heap->counters.freed);
-    add_tally(&sum->peak, &heap->counters.peak);
+    tn_tally_add(&sum->allocated, &heap->counters.allocated);
+    tn_tally_add(&sum->freed, &heap->counters.freed);
+    tn_tally_add(&sum->peak, &heap->counters.peak);
     heap->arena->unasked_bytes += heap->counters.freed.bytes;
     heap->counters = (struct tn_heap_counters){.allocated = {0}};
 }
@@ -83,7 +76,7 @@ static bool raise_peaks(struct tn_metric *metrics, const struct collected *colle
         most.requested += tn_metric_current(&metrics[TN_LIVE_REQUESTED], kind);
         risen = raise_live(metrics, kind, &most) || risen;
         risen = raise_active(metrics, kind, most.count + count, most.bytes + bytes) || risen;
-        add_tally(&all, &most);
+        tn_tally_add(&all, &most);
         all_waiting += count;
         all_waiting_bytes += bytes;
     }

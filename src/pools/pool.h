@@ -106,7 +106,7 @@ struct tn_copies {
     struct tn_order saved_order;
     uint64_t saved_stamp;   /* the epoch when the last copies were enqueued; 0: none were */
     uint64_t revived_stamp; /* the epoch of the last restore that revived a block; 0: none */
-    uint16_t last_walk_id;  /* the last one which a comparison gave blocks */
+    uint8_t last_walk_id;   /* the last one which a comparison gave blocks */
 };
 
 /* Places which memory has left and where it is still mapped: pools/vacated.h. */

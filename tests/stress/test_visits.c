@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Threads that allocate, and others that free what those have allocated, while one more locks the pool over and
- * over: what is freed is done, counted, and nobody else's before. Each block is marked while it is its owner's; memory
+/* Threads that allocate, each on a stream of its own or all on one, and others that free what those have allocated,
+ * while one more locks the pool over and over: what is freed is done, counted, and nobody else's before. Each block is marked while it is its owner's; memory
  * of the simulator is the host's, too, and the thread sanitizer sees whether a free comes before the allocation
  * that takes its memory.
  *
@@ -172,6 +172,7 @@ static void *look(void *unused)
 START_TEST(what_visitors_free_is_freed_once)
 {
     uint64_t seed = test_seed("TARN_STRESS_SEED", 7919);
+    const bool share = _i == 1; /* one stream */
     uint64_t freed = 0;
     struct test_stats stats;
     pthread_t looker;
@@ -183,7 +184,9 @@ START_TEST(what_visitors_free_is_freed_once)
     context = test_context();
     atomic_store(&owners_left, OWNERS);
     for (uint64_t i = 0; i < OWNERS; i++) {
-        owners[i] = (struct worker){.number = i, .random = seed + i, .stream = test_stream()};
+        owners[i] = (struct worker){.number = i,
+                                    .random = seed + i,
+                                    .stream = share && i > 0 ? owners[0].stream : test_stream()};
         ck_assert_int_eq(pthread_create(&owners[i].thread, NULL, own, &owners[i]), 0);
     }
     for (uint64_t i = 0; i < VISITORS; i++) {
@@ -193,7 +196,8 @@ START_TEST(what_visitors_free_is_freed_once)
     ck_assert_int_eq(pthread_create(&looker, NULL, look, NULL), 0);
     for (int i = 0; i < OWNERS; i++) {
         ck_assert_int_eq(pthread_join(owners[i].thread, NULL), 0);
-        test_destroy_stream(owners[i].stream);
+        if (!share || i == OWNERS - 1)
+            test_destroy_stream(owners[i].stream);
     }
     for (int i = 0; i < VISITORS; i++) {
         ck_assert_int_eq(pthread_join(visitors[i].thread, NULL), 0);
@@ -220,7 +224,7 @@ int main(void)
 
     tcase_set_timeout(tcase, 600);
     tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, what_visitors_free_is_freed_once);
+    tcase_add_loop_test(tcase, what_visitors_free_is_freed_once, 0, 2);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }

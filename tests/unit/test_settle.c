@@ -117,15 +117,15 @@ START_TEST(a_walk_id_is_on_no_block_when_it_is_given_again)
 {
     void *kept = unit_alloc(pool, 4096, stream);
     struct tn_block *block = unit_block(kept);
-    uint16_t first;
+    uint8_t first;
 
     tn_pool_lock(pool);
     first = tn_next_walk_id(pool);
     ck_assert_uint_ne(first, 0);
     ck_assert_uint_gt(tn_next_walk_id(pool), first);
     block->walk_id = first;
-    block->next->walk_id = UINT16_MAX;
-    while (tn_next_walk_id(pool) != UINT16_MAX)
+    block->next->walk_id = UINT8_MAX;
+    while (tn_next_walk_id(pool) != UINT8_MAX)
         ck_assert_uint_eq(block->walk_id, first);
     ck_assert_uint_eq(tn_next_walk_id(pool), first); /* round */
     ck_assert_uint_eq(block->walk_id, 0);

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "heap/magazine.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/contract.h"
+#include "base/host.h"
+#include "heap/sequence.h"
+
+enum {
+    SEQUENCES = 256, /* numbers of allocations, taken at a time */
+    UNUSED_CLOSES_MAX = 32,
+};
+
+static struct tn_records magazines_records = TN_RECORDS_INIT(struct tn_magazines);
+static struct tn_records magazine_records = TN_RECORDS_INIT(struct tn_magazine);
+
+struct tn_magazines *tn_magazines_make(void)
+{
+    return tn_records_take(&magazines_records);
+}
+
+void tn_magazines_drop(struct tn_magazines *magazines)
+{
+    tn_records_give(&magazines_records, magazines);
+}
+
+/* Gives the place to the thread; false: the place is taken, or there is no memory. */
+static bool claim_place(struct tn_magazines *magazines, size_t place, uintptr_t thread)
+{
+    struct tn_magazine *magazine =
+        atomic_load_explicit(&magazines->places[place], memory_order_acquire);
+    uintptr_t nobody = 0;
+    struct tn_magazine *made;
+
+    if (magazine != NULL)
+        return atomic_compare_exchange_strong_explicit(&magazine->thread, &nobody, thread,
+                                                       memory_order_relaxed, memory_order_relaxed);
+    made = tn_records_take(&magazine_records);
+    if (made == NULL)
+        return false;
+    made->id = (uint8_t)(place + 1);
+    atomic_store_explicit(&made->thread, thread, memory_order_relaxed);
+    if (atomic_compare_exchange_strong_explicit(&magazines->places[place], &magazine, made,
+                                                memory_order_release, memory_order_relaxed))
+        return true;
+    tn_records_give(&magazine_records, made);
+    return false;
+}
+
+void tn_magazine_claim(struct tn_magazines *magazines)
+{
+    const uintptr_t thread = tn_thread_word();
+    const size_t first = tn_magazine_first_place(thread);
+
+    TN_ASSERT(tn_magazine_own(magazines) == NULL);
+    for (size_t i = 0; i < TN_MAGAZINE_TRIES; i++) {
+        if (claim_place(magazines, (first + i) % TN_MAGAZINES, thread))
+            return;
+    }
+}
+
+struct tn_magazine *tn_magazine_any(const struct tn_magazines *magazines)
+{
+    struct tn_magazine *magazine = tn_magazine_own(magazines);
+
+    for (size_t i = 0; magazine == NULL && i < TN_MAGAZINES; i++)
+        magazine = atomic_load_explicit(&magazines->places[i], memory_order_acquire);
+    TN_ASSERT(magazine == NULL || magazines->places[magazine->id - 1] == magazine);
+    return magazine;
+}
+
+static void count(struct tn_tally *tally, const struct tn_block *block)
+{
+    tally->count += 1;
+    tally->bytes += tn_block_bytes(block);
+    tally->requested += block->requested;
+}
+
+/* Relaxed: whoever acts on the word confirms the word under the magazine's lock. */
+static void mark(const struct tn_magazine *magazine, struct tn_block *block, unsigned char round)
+{
+    atomic_store_explicit(&block->magazine, (unsigned char)(magazine->id | round),
+                          memory_order_relaxed);
+}
+
+static void remove_round(struct tn_magazine *magazine, size_t at)
+{
+    size_t behind = magazine->count - at - 1U;
+
+    TN_ASSERT(at < magazine->count && magazine->rounds[at]->units == magazine->units[at]);
+    memmove(&magazine->units[at], &magazine->units[at + 1], behind * sizeof magazine->units[0]);
+    memmove(&magazine->rounds[at], &magazine->rounds[at + 1], behind * sizeof(struct tn_block *));
+    magazine->count -= 1;
+}
+
+static uint64_t next_sequence(struct tn_magazine *magazine)
+{
+    TN_ASSERT(magazine->sequence <= magazine->sequences_end);
+    if (magazine->sequence == magazine->sequences_end) {
+        magazine->sequence = tn_next_sequences(SEQUENCES);
+        magazine->sequences_end = magazine->sequence + SEQUENCES;
+    }
+    magazine->sequence += 1;
+    return magazine->sequence - 1;
+}
+
+struct tn_block *tn_magazine_take(struct tn_magazine *magazine, uint64_t bytes, uint64_t alignment,
+                                  uint64_t requested)
+{
+    const uint64_t units = bytes >> TN_BLOCK_BITS;
+
+    TN_ASSERT(tn_spin_is_taken(&magazine->lock));
+    for (size_t i = magazine->count; i-- > 0;) {
+        struct tn_block *block = magazine->rounds[i];
+
+        if (magazine->units[i] != units || (tn_block_address(block) & (alignment - 1)) != 0)
+            continue;
+        TN_ASSERT(block->state == TN_BLOCK_LIVE);
+        remove_round(magazine, i);
+        block->requested = requested;
+        block->sequence = next_sequence(magazine);
+        mark(magazine, block, 0);
+        count(&magazine->tallies[tn_kind_of(tn_block_bytes(block))].allocated, block);
+        magazine->unused_closes = 0;
+        return block;
+    }
+    return NULL;
+}
+
+void tn_magazine_put(struct tn_magazine *magazine, struct tn_block *block, uint64_t stamp)
+{
+    TN_ASSERT(tn_spin_is_taken(&magazine->lock) && !tn_magazine_is_full(magazine));
+    TN_ASSERT(block->state == TN_BLOCK_LIVE && !block->in_other_heap);
+    count(&magazine->tallies[tn_kind_of(tn_block_bytes(block))].freed, block);
+    block->loose_stamp = stamp;
+    mark(magazine, block, TN_MAGAZINE_ROUND);
+    magazine->units[magazine->count] = block->units;
+    magazine->rounds[magazine->count] = block;
+    magazine->count += 1;
+    magazine->unused_closes = 0;
+}
+
+struct tn_block *tn_magazine_pop(struct tn_magazine *magazine)
+{
+    struct tn_block *block = magazine->rounds[0];
+
+    TN_ASSERT(tn_spin_is_taken(&magazine->lock) && magazine->count > 0);
+    remove_round(magazine, 0);
+    atomic_store_explicit(&block->magazine, 0, memory_order_relaxed);
+    return block;
+}
+
+void tn_magazine_uncount(struct tn_magazine *magazine, const struct tn_block *block)
+{
+    struct tn_tally *freed = &magazine->tallies[tn_kind_of(tn_block_bytes(block))].freed;
+
+    TN_ASSERT(freed->count > 0 && freed->bytes >= tn_block_bytes(block));
+    freed->count -= 1;
+    freed->bytes -= tn_block_bytes(block);
+    freed->requested -= block->requested;
+}
+
+/* Releases what was written under the pool's lock. */
+void tn_magazines_open(struct tn_magazines *magazines)
+{
+    atomic_store_explicit(&magazines->open, true, memory_order_release);
+}
+
+/* Relaxed: the closing thread takes each magazine's lock next, and the release of that lock says so
+ * to later holders. */
+void tn_magazines_close(struct tn_magazines *magazines)
+{
+    atomic_store_explicit(&magazines->open, false, memory_order_relaxed);
+}
+
+bool tn_magazines_are_open(const struct tn_magazines *magazines)
+{
+    return atomic_load_explicit(&magazines->open, memory_order_relaxed);
+}
+
+void tn_magazine_settle(struct tn_magazine *magazine, struct tn_heap_counters *const *counters)
+{
+    TN_ASSERT(tn_spin_is_taken(&magazine->lock) && magazine->count == 0); /* P37 */
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        tn_tally_add(&counters[kind]->allocated, &magazine->tallies[kind].allocated);
+        tn_tally_add(&counters[kind]->freed, &magazine->tallies[kind].freed);
+        magazine->tallies[kind] = (struct tn_magazine_tally){.allocated = {0}};
+    }
+    magazine->sequences_end = magazine->sequence; /* later numbers are above all others */
+    magazine->unused_closes += 1;
+    if (magazine->unused_closes <= UNUSED_CLOSES_MAX)
+        return;
+    magazine->unused_closes = 0;
+    atomic_store_explicit(&magazine->thread, 0, memory_order_relaxed);
+}
