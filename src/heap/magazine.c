@@ -180,6 +180,20 @@ bool tn_magazines_are_open(const struct tn_magazines *magazines)
     return atomic_load_explicit(&magazines->open, memory_order_relaxed);
 }
 
+uint64_t tn_magazines_count_rounds(const struct tn_magazines *magazines)
+{
+    uint64_t count = 0;
+
+    TN_ASSERT(!tn_magazines_are_open(magazines));
+    for (size_t i = 0; i < TN_MAGAZINES; i++) {
+        const struct tn_magazine *magazine =
+            atomic_load_explicit(&magazines->places[i], memory_order_relaxed);
+
+        count += magazine != NULL ? magazine->count : 0;
+    }
+    return count;
+}
+
 void tn_magazine_settle(struct tn_magazine *magazine, struct tn_heap_counters *const *counters)
 {
     TN_ASSERT(tn_spin_is_taken(&magazine->lock) && magazine->count == 0); /* P37 */

@@ -167,6 +167,7 @@ void tn_magazines_open(struct tn_magazines *magazines);
 /* Whoever has a magazine's lock may go on until it is released. */
 void tn_magazines_close(struct tn_magazines *magazines);
 bool tn_magazines_are_open(const struct tn_magazines *magazines);
+uint64_t tn_magazines_count_rounds(const struct tn_magazines *magazines); /* closed */
 
 /* Of a closed magazine without rounds: adds what it has counted to the heaps' counters and begins
  * anew; its thread may lose it. */
