@@ -41,12 +41,14 @@ static const struct row {
      bench_row_adversaries},
     {"recorded", "traces of real programs (--trace), an event at a time; memory taken",
      bench_row_recorded},
+    {"lives", "objects made, used and ended, again and again: time and memory", bench_row_lives},
     {"fits", "which free block is taken (--trace): a model of eight fits", bench_row_fits},
 };
 
 enum {
     ROW_COUNT = sizeof rows / sizeof rows[0],
     TRACES_MAX = 16,
+    LIFE_SECONDS_MAX = 3600,
     EXIT_MISSED = 1,
     EXIT_USAGE = 2,
     EXIT_NOT_MEASURED = 3,
@@ -63,17 +65,19 @@ struct options {
     const char *trace_paths[TRACES_MAX];
     size_t peak_mib; /* of adversaries; 0: not told */
     size_t seed;
+    size_t life_seconds; /* 0: not told */
 };
 
 static void print_usage(FILE *file)
 {
     (void)fputs(
         "usage: tarn_bench [--row NAME]... [--trace FILE]... [--peak MIB] [--seed N]\n"
-        "                  [--quick] [--limits] [--out FILE]\n"
+        "                  [--seconds N] [--quick] [--limits] [--out FILE]\n"
         "  --row NAME    measure this row only; may be repeated\n"
         "  --trace FILE  a recorded trace (docs/traces.md) for the row of them; may be repeated\n"
         "  --peak MIB    the peak of adversaries: 16 to 65536, 2048 where not told, 64 if quick\n"
         "  --seed N      of adversaries: 1 to 999, 1 where not told\n"
+        "  --seconds N   of each kind of lives: 1 to 3600, 20 where not told\n"
         "  --quick       few samples: to see that it works, not to keep the figures\n"
         "  --limits      print the limits of these rows with what was measured; exit with 1 when\n"
         "                one was missed, with 3 when one was not measured\n"
@@ -129,6 +133,8 @@ static bool take_value(struct options *options, const char *option, const char *
                            &options->peak_mib);
     if (strcmp(option, "--seed") == 0)
         return read_number(value, 1, BENCH_ADVERSARY_SEED_MAX, &options->seed);
+    if (strcmp(option, "--seconds") == 0)
+        return read_number(value, 1, LIFE_SECONDS_MAX, &options->life_seconds);
     if (strcmp(option, "--trace") != 0 || options->trace_count == TRACES_MAX)
         return false;
     options->trace_paths[options->trace_count++] = value;
@@ -218,6 +224,7 @@ int main(int count, char **arguments)
     bench.quick = options.quick;
     bench.peak_mib = options.peak_mib;
     bench.seed = options.seed;
+    bench.life_seconds = options.life_seconds;
     bench.trace_count = options.trace_count;
     load_traces(&options, traces);
 #if TARN_DEBUG_CHECKS || !defined(__OPTIMIZE__)

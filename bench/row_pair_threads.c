@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pairs on as many threads as the machine has cores for, up to 16, each on a stream of its own.
+/* Pairs on as many threads as the machine has cores for, up to 16, each on a stream of its own; and
+ * all on one stream, whose rate is judged by the former.
  *
  * One sample is a window of time: all threads start at once, and what they have done when it closes
  * is counted. A rate of many threads is judged by that of one thread times their number; processors
@@ -130,6 +131,26 @@ static void report_scaling(const struct rates *rates, const struct rates *lock,
     bench_report("pair", variant, rates->contender->rival, "%", bench_summarize(&scaling));
 }
 
+/* In percent: the rate of threads that share a stream, of the rate on streams of their own. */
+static void report_sharing(const struct bench_series *shared, const struct rates *own,
+                           unsigned thread_count)
+{
+    struct bench_series share = {.count = 0};
+    char variant[64];
+
+    (void)snprintf(variant, sizeof variant, "1 MiB, %u threads, one stream", thread_count);
+    bench_report("pair", variant, NULL, "million pairs/s", bench_summarize(shared));
+    for (size_t i = 0; i < shared->count; i++) {
+        if (own->together.values[i] > 0)
+            bench_series_add(&share, 100.0 * shared->values[i] / own->together.values[i]);
+    }
+    if (share.count == 0)
+        return;
+    (void)snprintf(variant, sizeof variant, "1 MiB, %u threads, one stream, of own streams",
+                   thread_count);
+    bench_report("pair", variant, NULL, "%", bench_summarize(&share));
+}
+
 unsigned pair_choose_thread_count(void)
 {
     cpu_set_t allowed;
@@ -150,6 +171,8 @@ long pair_window_ns(const struct bench *bench)
 void pair_on_threads(const struct bench *bench)
 {
     struct pair_lane lanes[PAIR_THREADS_MAX];
+    struct pair_lane shared_lanes[PAIR_THREADS_MAX]; /* all on the first one's stream */
+    struct bench_series shared = {.count = 0};
     struct rates rates[] = {
         {.contender = &pair_tarn}, {.contender = &pair_spin_lock}, {.contender = &pair_driver}};
     struct bench_plan plan = bench_plan_for(bench->quick, SAMPLES);
@@ -157,9 +180,12 @@ void pair_on_threads(const struct bench *bench)
     unsigned thread_count = pair_choose_thread_count();
     size_t contenders = cu.rival_pool != NULL ? 3 : 2;
 
-    for (unsigned i = 0; i < thread_count; i++)
+    for (unsigned i = 0; i < thread_count; i++) {
         lanes[i] = (struct pair_lane){bench->device, bench_stream_create(), PAIR_MAIN_BYTES,
                                       ATOMIC_FLAG_INIT};
+        shared_lanes[i] =
+            (struct pair_lane){bench->device, lanes[0].stream, PAIR_MAIN_BYTES, ATOMIC_FLAG_INIT};
+    }
     for (size_t round = 0; round < plan.sample_count; round++) {
         for (size_t i = 0; i < contenders; i++) {
             bench_series_add(&rates[i].alone,
@@ -167,6 +193,8 @@ void pair_on_threads(const struct bench *bench)
             bench_series_add(&rates[i].together,
                              pair_measure_rate(rates[i].contender, lanes, thread_count, window_ns));
         }
+        bench_series_add(&shared,
+                         pair_measure_rate(&pair_tarn, shared_lanes, thread_count, window_ns));
     }
     for (unsigned i = 0; i < thread_count; i++)
         bench_stream_destroy(lanes[i].stream);
@@ -176,4 +204,5 @@ void pair_on_threads(const struct bench *bench)
     if (contenders < 3)
         bench_report_absent("pair", "1 MiB, on threads", pair_driver.rival);
     report_scaling(&rates[0], &rates[1], thread_count);
+    report_sharing(&shared, &rates[0], thread_count);
 }

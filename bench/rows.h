@@ -13,9 +13,10 @@ struct bench {
     tarn_device *device;
     const struct bench_trace *traces; /* those given, for the row of recorded ones */
     size_t trace_count;
-    size_t peak_mib; /* of adversaries; 0: as that row has it */
-    uint64_t seed;   /* of adversaries */
-    bool quick;      /* few samples, for a look or a test */
+    size_t peak_mib;     /* of adversaries; 0: as that row has it */
+    uint64_t seed;       /* of adversaries */
+    size_t life_seconds; /* of lives; 0: as that row has it */
+    bool quick;          /* few samples, for a look or a test */
 };
 
 void bench_row_growth(const struct bench *bench);        /* row_growth.c */
@@ -27,6 +28,7 @@ void bench_row_host(const struct bench *bench);          /* row_host.c */
 void bench_row_producers(const struct bench *bench);     /* row_producers.c */
 void bench_row_scaling(const struct bench *bench);       /* row_scaling.c */
 void bench_row_live(const struct bench *bench);          /* row_live.c */
+void bench_row_lives(const struct bench *bench);         /* row_lives.c */
 void bench_row_trace(const struct bench *bench);         /* row_trace.c */
 void bench_row_recorded(const struct bench *bench);      /* row_recorded.c */
 void bench_row_adversaries(const struct bench *bench);   /* row_adversaries.c */

@@ -26,21 +26,22 @@ enum {
 
 /* The populations, as bits of a set. */
 enum {
-    SCALE_STREAMS = 1 << 0,     /* with an arena, which has a live block */
-    SCALE_RECORDED = 1 << 1,    /* streams that a live block each is recorded for */
-    SCALE_RETIRED = 1 << 2,     /* streams that had memory and were retired */
-    SCALE_GONE = 1 << 3,        /* streams that had memory and were destroyed without a word */
-    SCALE_BLOCKS = 1 << 4,      /* live blocks, small, on the calling stream */
-    SCALE_CHUNKS = 1 << 5,      /* live blocks, each as large as a chunk */
-    SCALE_HOLES = 1 << 6,       /* free blocks with live ones between */
-    SCALE_PENDING = 1 << 7,     /* blocks freed for a stream whose work never ends */
-    SCALE_GRAPHS = 1 << 8,      /* of the private pool, all with the same memory */
-    SCALE_OUTPUTS = 1 << 9,     /* the same, with a live block each */
-    SCALE_GUARDED = 1 << 10,    /* the same, which all refer to the same weights */
-    SCALE_ADOPTED = 1 << 11,    /* graphs with a pool that Tarn made */
-    SCALE_POOLS = 1 << 12,      /* with a live block each */
-    SCALE_RELEASED = 1 << 13,   /* released pools with a live block each */
-    SCALE_CHECKPOINTS = 1 << 14 /* of the private pool */
+    SCALE_STREAMS = 1 << 0,      /* with an arena, which has a live block */
+    SCALE_RECORDED = 1 << 1,     /* streams that a live block each is recorded for */
+    SCALE_RETIRED = 1 << 2,      /* streams that had memory and were retired */
+    SCALE_GONE = 1 << 3,         /* streams that had memory and were destroyed without a word */
+    SCALE_BLOCKS = 1 << 4,       /* live blocks, small, on the calling stream */
+    SCALE_CHUNKS = 1 << 5,       /* live blocks, each as large as a chunk */
+    SCALE_HOLES = 1 << 6,        /* free blocks with live ones between */
+    SCALE_PENDING = 1 << 7,      /* blocks freed for a stream whose work never ends */
+    SCALE_GRAPHS = 1 << 8,       /* of the private pool, all with the same memory */
+    SCALE_OUTPUTS = 1 << 9,      /* the same, with a live block each */
+    SCALE_GUARDED = 1 << 10,     /* the same, which all refer to the same weights */
+    SCALE_ADOPTED = 1 << 11,     /* graphs with a pool that Tarn made */
+    SCALE_POOLS = 1 << 12,       /* with a live block each */
+    SCALE_RELEASED = 1 << 13,    /* released pools with a live block each */
+    SCALE_CHECKPOINTS = 1 << 14, /* of the private pool */
+    SCALE_LIVES = 1 << 15        /* objects of every kind that were made, used and ended */
 };
 
 /* Sets of them, by what a call that looks at everything has to look at. */

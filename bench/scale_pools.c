@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Calls for pools and devices, their settings, and callbacks. */
+#include "life.h"
 #include "scale.h"
 
 enum { BYTES = 16 << 10, PEER = 1 };
@@ -181,6 +182,11 @@ static void remove_observer(struct scale_world *world)
     BENCH_OK(tarn_device_remove_oom_observer(world->device, hear, world));
 }
 
+static void have_a_life(struct scale_world *world)
+{
+    bench_life(world->device, 1, false);
+}
+
 const struct scale_call scale_pool_calls[] = {
     {SCALE_CALL("tarn_pool_create", NULL, create, destroy)},
     {SCALE_CALL("tarn_pool_malloc, new pool", create, allocate_first, free_and_destroy)},
@@ -188,6 +194,7 @@ const struct scale_call scale_pool_calls[] = {
     {SCALE_CALL("tarn_pool_destroy, newest", create_and_use, destroy, NULL)},
     {SCALE_CALL("tarn_pool_destroy, oldest", empty_oldest, destroy, scale_add),
      .kinds = SCALE_POOLS},
+    {SCALE_CALL("a life", NULL, have_a_life, NULL), .kinds = SCALE_LIVES},
     {SCALE_CALL("tarn_pool_release", create_and_allocate, release, free_last_and_drain)},
     {SCALE_CALL("tarn_free_on, last of released", create_and_release, free_last, scale_drain)},
     {SCALE_CALL("tarn_pool_add_peer", create, add_peer, destroy)},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Each population is in the default pool and in the private one, where both can have it. A pool of
  * many blocks has them on the calling stream. */
+#include "life.h"
 #include "scale.h"
 
 enum { SMALL_BYTES = 512, CHUNK_BYTES = 2 << 20 };
@@ -275,6 +276,12 @@ static void add_checkpoint(struct scale_world *world, struct scale_item *item)
     item->handle = checkpoint;
 }
 
+static void add_life(struct scale_world *world, struct scale_item *item)
+{
+    (void)item;
+    bench_life(world->device, world->count, false);
+}
+
 #define POPULATION(the_name, the_kind, most, the_add)                                              \
     .name = (the_name), .kind = (the_kind), .sizes = {1, 100, (most)}, .add = (the_add)
 
@@ -297,5 +304,6 @@ const struct scale_population scale_populations[] = {
     {POPULATION("live chunks", SCALE_CHUNKS, 10000, add_chunk)},
     {POPULATION("free blocks", SCALE_HOLES, 20000, add_block), .settle = free_between},
     {POPULATION("checkpoints", SCALE_CHECKPOINTS, 10000, add_checkpoint)},
+    {POPULATION("lives", SCALE_LIVES, 5000, add_life)},
 };
 const size_t scale_population_count = sizeof scale_populations / sizeof scale_populations[0];

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "life.h"
+
+#include "base.h"
+
+enum { BYTES = 64 << 10, LARGE_BYTES = 3 << 20 };
+
+static tarn_graph *capture(tarn_pool *pool, tarn_stream stream)
+{
+    tarn_capture *capturing = NULL;
+    tarn_graph *graph = NULL;
+    void *word = NULL;
+
+    BENCH_OK(tarn_capture_begin(pool, stream, NULL, &capturing));
+    BENCH_OK(tarn_pool_malloc(pool, BYTES, 0, stream, &word));
+    bench_touch_launch(stream, word);
+    BENCH_OK(tarn_free(word));
+    BENCH_OK(tarn_capture_end(capturing, &graph));
+    return graph;
+}
+
+static void use_checkpoint(tarn_pool *pool, tarn_stream stream)
+{
+    tarn_checkpoint *checkpoint = NULL;
+    void *kept = NULL;
+
+    BENCH_OK(tarn_pool_malloc(pool, BYTES, 0, stream, &kept));
+    BENCH_OK(tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, stream, &checkpoint));
+    BENCH_OK(tarn_free(kept));
+    BENCH_OK(tarn_checkpoint_restore(checkpoint, stream, NULL));
+    BENCH_OK(tarn_free(kept)); /* it is live again */
+    BENCH_OK(tarn_checkpoint_destroy(checkpoint));
+}
+
+void bench_life(tarn_device *device, uint64_t number, bool silently)
+{
+    tarn_stream stream = bench_stream_create();
+    tarn_pool *pool = NULL;
+    tarn_graph *graph;
+    void *shared = NULL;
+    void *last = NULL;
+
+    BENCH_OK(tarn_pool_create(device, NULL, &pool));
+    BENCH_OK(tarn_malloc(device, LARGE_BYTES, stream, &shared));
+    graph = capture(pool, stream);
+    BENCH_OK(tarn_graph_replay(graph, stream));
+    use_checkpoint(pool, stream);
+    BENCH_OK(tarn_pool_malloc(pool, BYTES, 0, stream, &last));
+    BENCH_OK(tarn_graph_destroy(graph));
+    BENCH_OK(tarn_free(shared));
+    bench_stream_drain(stream);
+    if (number % 3 == 0) {
+        BENCH_OK(tarn_pool_release(pool));
+        BENCH_OK(tarn_free(last));
+    } else {
+        BENCH_OK(tarn_free(last));
+        BENCH_OK(tarn_pool_destroy(pool));
+    }
+    if (!silently)
+        BENCH_OK(tarn_stream_retire(device, stream));
+    bench_stream_destroy(stream);
+}
