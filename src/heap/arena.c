@@ -35,6 +35,7 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
     arena->frees = TN_NOT_STEADY;
     arena->shared = false;
     arena->divided = false;
+    TN_ASSERT(!atomic_load(&arena->magazines_open)); /* P37 */
     arena->guest_free_count = 0;
     arena->user_changes = 0;
     arena->exhaustions = 0;

@@ -122,6 +122,7 @@ struct tn_arena {
      * lines, nor the lines next to them. */
     _Alignas(128) _Atomic(struct tn_inbox *) inbox; /* NULL: none yet; stays with the record */
     _Atomic(struct tn_magazines *) magazines;       /* the same */
+    atomic_bool magazines_open;                     /* see heap/magazine.h */
     /* tn_thread_word of the thread that allocated last; with TN_ARENA_OWNED: the owner. */
     atomic_uintptr_t user;
     /* The handle of its order's stream, as an allocation named it; never a stream in a capture, nor
@@ -167,6 +168,17 @@ uint64_t tn_arena_unasked_left(const struct tn_arena *arena);
 static inline uint64_t tn_arena_epoch(const struct tn_arena *arena)
 {
     return atomic_load(arena->epoch);
+}
+
+/* Relaxed: the inbox is read only under the arena's lock, under which this pointer was set. */
+static inline struct tn_inbox *tn_arena_inbox(const struct tn_arena *arena)
+{
+    return atomic_load_explicit(&arena->inbox, memory_order_relaxed);
+}
+
+static inline struct tn_magazines *tn_arena_magazines(const struct tn_arena *arena)
+{
+    return atomic_load_explicit(&arena->magazines, memory_order_acquire);
 }
 
 static inline bool tn_arena_is_captured(const struct tn_arena *arena)
@@ -359,6 +371,14 @@ static inline void tn_block_enter(struct tn_block *block, struct tn_chunk *chunk
         chunk->used_bytes += tn_block_bytes(block);
     else
         tn_block_count_used(block);
+}
+
+/* Adds up what heaps, and threads, have counted. */
+static inline void tn_tally_add(struct tn_tally *to, const struct tn_tally *from)
+{
+    to->count += from->count;
+    to->bytes += from->bytes;
+    to->requested += from->requested;
 }
 
 /* Counts an allocation or a free of the steady state: pools/counters.c collects these counts. */

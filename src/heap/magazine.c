@@ -162,29 +162,10 @@ void tn_magazine_uncount(struct tn_magazine *magazine, const struct tn_block *bl
     freed->requested -= block->requested;
 }
 
-/* Releases what was written under the pool's lock. */
-void tn_magazines_open(struct tn_magazines *magazines)
-{
-    atomic_store_explicit(&magazines->open, true, memory_order_release);
-}
-
-/* Relaxed: the closing thread takes each magazine's lock next, and the release of that lock says so
- * to later holders. */
-void tn_magazines_close(struct tn_magazines *magazines)
-{
-    atomic_store_explicit(&magazines->open, false, memory_order_relaxed);
-}
-
-bool tn_magazines_are_open(const struct tn_magazines *magazines)
-{
-    return atomic_load_explicit(&magazines->open, memory_order_relaxed);
-}
-
 uint64_t tn_magazines_count_rounds(const struct tn_magazines *magazines)
 {
     uint64_t count = 0;
 
-    TN_ASSERT(!tn_magazines_are_open(magazines));
     for (size_t i = 0; i < TN_MAGAZINES; i++) {
         const struct tn_magazine *magazine =
             atomic_load_explicit(&magazines->places[i], memory_order_relaxed);

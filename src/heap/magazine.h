@@ -47,8 +47,7 @@
 #include "base/hot.h"
 #include "base/spin.h"
 #include "base/thread.h"
-#include "heap/block.h"
-#include "heap/tally.h"
+#include "heap/arena.h"
 
 enum {
     TN_MAGAZINES = 64, /* of an arena; a power of two */
@@ -80,7 +79,6 @@ struct tn_magazine {
 struct tn_magazines {
     uint64_t magic; /* 0: nobody has a handle of magazines */
     struct tn_magazines *next;
-    atomic_bool open;
     _Alignas(64) _Atomic(struct tn_magazine *) places[TN_MAGAZINES];
 };
 
@@ -117,13 +115,12 @@ void tn_magazine_claim(struct tn_magazines *magazines);
 /* Any magazine at all, the thread's own if there is one; NULL: none. */
 struct tn_magazine *tn_magazine_any(const struct tn_magazines *magazines);
 
-/* Takes the magazine's lock; false: the magazines are closed, and the lock is not taken. While it
+/* Takes the magazine's lock; false: the arena's magazines are closed, and the lock is not taken. While it
  * has the lock a thread finds all as the release of the pool's lock has left it. */
-static inline bool tn_magazine_enter(const struct tn_magazines *magazines,
-                                     struct tn_magazine *magazine)
+static inline bool tn_magazine_enter(const struct tn_arena *arena, struct tn_magazine *magazine)
 {
     tn_spin_acquire(&magazine->lock);
-    if (TN_LIKELY(atomic_load_explicit(&magazines->open, memory_order_acquire)))
+    if (TN_LIKELY(atomic_load_explicit(&arena->magazines_open, memory_order_acquire)))
         return true;
     tn_spin_release(&magazine->lock);
     return false;
@@ -163,10 +160,6 @@ struct tn_block *tn_magazine_pop(struct tn_magazine *magazine);
 /* Takes the block out of the magazine's counts of freed ones: the arena will count it. */
 void tn_magazine_uncount(struct tn_magazine *magazine, const struct tn_block *block);
 
-void tn_magazines_open(struct tn_magazines *magazines);
-/* Whoever has a magazine's lock may go on until it is released. */
-void tn_magazines_close(struct tn_magazines *magazines);
-bool tn_magazines_are_open(const struct tn_magazines *magazines);
 uint64_t tn_magazines_count_rounds(const struct tn_magazines *magazines); /* closed */
 
 /* Of a closed magazine without rounds: adds what it has counted to the heaps' counters and begins

@@ -30,19 +30,6 @@
 #include "heap/inbox.h"
 #include "heap/loose.h"
 
-enum {
-    /* Frees by other threads than an arena's user before it has an inbox: a stream may change
-     * threads now and then. */
-    GUEST_FREES = 16,
-    USER_CHANGES = 16, /* by allocations, before it has magazines */
-};
-
-/* Relaxed: the inbox is read only under the arena's lock, under which this pointer was set. */
-static inline struct tn_inbox *inbox_of(const struct tn_arena *arena)
-{
-    return atomic_load_explicit(&arena->inbox, memory_order_relaxed);
-}
-
 /* Frees the inbox's oldest block. False: this free needs the pool's lock. */
 static inline bool free_from_inbox(struct tn_arena *arena, struct tn_inbox *inbox,
                                    struct tn_block *block)
@@ -54,7 +41,7 @@ static inline bool free_from_inbox(struct tn_arena *arena, struct tn_inbox *inbo
     return true;
 }
 
-static void empty_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
+void tn_sharing_empty_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
 {
     struct tn_block *block = tn_inbox_first(inbox);
 
@@ -66,7 +53,7 @@ static void empty_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
 bool tn_sharing_receive(struct tn_arena *arena, const struct tn_heap *heap, uint64_t alignment,
                         uint64_t bytes)
 {
-    struct tn_inbox *inbox = inbox_of(arena);
+    struct tn_inbox *inbox = tn_arena_inbox(arena);
     const struct tn_arena_counters *counters = &arena->counters;
     struct tn_block *block;
 
@@ -102,10 +89,8 @@ bool tn_sharing_free_here(struct tn_arena *arena, const struct tn_chunk *chunk, 
     return false;
 }
 
-/* Leaves the block that begins at the address in the inbox. False: the inbox is closed or full, or
- * no open entry was found. */
-static inline bool put_in_inbox(struct tn_inbox *inbox, const struct tn_arena *arena,
-                                const struct tn_chunk *chunk, uint64_t address)
+bool tn_sharing_leave(struct tn_inbox *inbox, const struct tn_arena *arena,
+                      const struct tn_chunk *chunk, uint64_t address)
 {
     atomic_uintptr_t *place = tn_inbox_enter(inbox);
     struct tn_block *block = NULL;
@@ -119,131 +104,6 @@ static inline bool put_in_inbox(struct tn_inbox *inbox, const struct tn_arena *a
         block = tn_live_close_at(chunk, offset);
     tn_inbox_put(place, block);
     return block != NULL;
-}
-
-static void open_inbox(struct tn_arena *arena)
-{
-    TN_ASSERT(tn_arena_is_locked(arena));
-    TN_ASSERT(arena->shared);
-    if (arena->allocates != TN_NOT_STEADY)
-        arena->allocates = TN_STEADY_SHARED;
-    if (arena->frees == TN_NOT_STEADY)
-        return;
-    arena->frees = TN_STEADY_SHARED;
-    tn_inbox_open(inbox_of(arena));
-}
-
-/* Where nothing forbids rounds. */
-static void open_magazines(struct tn_arena *arena)
-{
-    TN_ASSERT(tn_arena_is_locked(arena));
-    TN_ASSERT(arena->divided);
-    if (arena->allocates == TN_STEADY_SHARED && arena->frees == TN_STEADY_SHARED &&
-        !arena->coalesces)
-        tn_magazines_open(tn_arena_magazines(arena));
-}
-
-void tn_sharing_open(struct tn_arena *arena)
-{
-    if (arena->shared)
-        open_inbox(arena);
-    if (arena->divided)
-        open_magazines(arena);
-}
-
-bool tn_sharing_share(struct tn_arena *arena)
-{
-    struct tn_inbox *made = inbox_of(arena) == NULL ? tn_inbox_make() : NULL;
-
-    tn_arena_lock(arena);
-    if (inbox_of(arena) == NULL && made != NULL) {
-        /* A thread that reads the pointer finds an initialised inbox. */
-        atomic_store_explicit(&arena->inbox, made, memory_order_release);
-        made = NULL;
-    }
-    if (!arena->shared && inbox_of(arena) != NULL) {
-        for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-            tn_loose_empty(arena, &arena->heaps[kind]); /* they are still open in the index */
-        arena->shared = true;
-        open_inbox(arena);
-    }
-    TN_ASSERT(!arena->shared || inbox_of(arena) != NULL);
-    tn_arena_unlock(arena);
-    if (made != NULL)
-        tn_inbox_drop(made);
-    return inbox_of(arena) != NULL;
-}
-
-bool tn_sharing_divide(struct tn_arena *arena)
-{
-    struct tn_magazines *made = tn_arena_magazines(arena) == NULL ? tn_magazines_make() : NULL;
-
-    if (!tn_sharing_share(arena)) {
-        if (made != NULL)
-            tn_magazines_drop(made);
-        return false;
-    }
-    tn_arena_lock(arena);
-    if (tn_arena_magazines(arena) == NULL && made != NULL) {
-        atomic_store_explicit(&arena->magazines, made, memory_order_release);
-        made = NULL;
-    }
-    if (!arena->divided && arena->shared && tn_arena_magazines(arena) != NULL) {
-        arena->divided = true;
-        open_magazines(arena);
-    }
-    tn_arena_unlock(arena);
-    if (made != NULL)
-        tn_magazines_drop(made);
-    return tn_arena_magazines(arena) != NULL;
-}
-
-bool tn_sharing_wants_magazines(struct tn_arena *arena)
-{
-    TN_ASSERT(tn_arena_is_locked(arena));
-    if (arena->divided || tn_arena_is_user(arena) || tn_arena_is_captured(arena))
-        return false;
-    arena->user_changes += 1;
-    return arena->user_changes % USER_CHANGES == 0;
-}
-
-/* By a thread other than the arena's user. */
-static TN_APART bool free_as_guest(struct tn_arena *arena, const struct tn_chunk *chunk,
-                                   uint64_t address)
-{
-    struct tn_inbox *inbox = atomic_load_explicit(&arena->inbox, memory_order_acquire);
-    bool wanted = false;
-    bool done;
-
-    if (inbox != NULL && put_in_inbox(inbox, arena, chunk, address))
-        return true;
-    tn_arena_lock(arena);
-    if (arena->shared) {
-        empty_inbox(arena, inbox_of(arena)); /* the inbox may be full, and the user away */
-    } else {
-        arena->guest_free_count += 1;
-        wanted = arena->guest_free_count % GUEST_FREES == 0;
-    }
-    done = tn_sharing_free_here(arena, chunk, address);
-    tn_arena_unlock(arena);
-    if (wanted && done)
-        (void)tn_sharing_share(arena); /* without memory all goes on as before */
-    return done;
-}
-
-bool tn_sharing_free(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address)
-{
-    bool done;
-
-    TN_ASSERT(chunk != NULL && arena != NULL);
-    if (!tn_arena_is_user(arena))
-        return free_as_guest(arena, chunk, address);
-    tn_arena_lock(arena);
-    if (tn_arena_is_user(arena))
-        tn_arena_use(arena);
-    done = tn_sharing_free_here(arena, chunk, address);
-    tn_arena_unlock(arena);
-    return done;
 }
 
 /* Whether the block may wait as a round: its coalescing concerns this arena alone, and its memory
@@ -298,15 +158,13 @@ static bool put_round(struct tn_arena *arena, struct tn_magazine *magazine,
     return true;
 }
 
-static TN_APART bool lock_and_put_round(struct tn_arena *arena,
-                                        const struct tn_magazines *magazines,
-                                        struct tn_magazine *magazine, const struct tn_chunk *chunk,
-                                        uint64_t address)
+static TN_APART bool lock_and_put_round(struct tn_arena *arena, struct tn_magazine *magazine,
+                                        const struct tn_chunk *chunk, uint64_t address)
 {
     bool done = false;
 
     tn_arena_lock(arena);
-    if (tn_magazine_enter(magazines, magazine)) {
+    if (tn_magazine_enter(arena, magazine)) {
         done = put_round(arena, magazine, chunk, address);
         tn_magazine_leave(magazine);
     }
@@ -351,7 +209,7 @@ bool tn_sharing_put_round(struct tn_arena *arena, const struct tn_chunk *chunk, 
     for (int looks = 0; looks < 2 && found == OF_OTHER && magazine != NULL; looks++) {
         unsigned id = 0;
 
-        if (!tn_magazine_enter(magazines, magazine))
+        if (!tn_magazine_enter(arena, magazine))
             return false;
         found = look_and_put(arena, magazine, chunk, address, &id);
         tn_magazine_leave(magazine);
@@ -362,64 +220,5 @@ bool tn_sharing_put_round(struct tn_arena *arena, const struct tn_chunk *chunk, 
         magazine = own; /* a thread that only frees has none */
     if (magazine == NULL || (found != NO_ROOM && found != OF_NO_MAGAZINE))
         return found == ROOM;
-    return lock_and_put_round(arena, magazines, magazine, chunk, address);
-}
-
-/* Frees the blocks in the inbox and on their way there, and lets no more in. The pool is locked:
- * any neighbour may be written. */
-static void close_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
-{
-    struct tn_block *block;
-
-    TN_ASSERT(arena->shared);
-    tn_inbox_close(inbox);
-    while ((block = tn_inbox_await(inbox)) != NULL) { /* P22 */
-        tn_arena_count_free(arena, block->heap, block);
-        tn_block_leave(block, tn_arena_epoch(arena));
-        (void)tn_heap_put(arena->parent_store, block);
-        tn_inbox_take(inbox);
-    }
-    TN_ASSERT(tn_inbox_is_empty(inbox)); /* P22 */
-}
-
-/* The pool is locked. */
-static void empty_magazine(struct tn_arena *arena, struct tn_magazine *magazine)
-{
-    struct tn_heap_counters *const counters[] = {&arena->heaps[TN_HEAP_SMALL].counters,
-                                                 &arena->heaps[TN_HEAP_LARGE].counters};
-
-    TN_ASSERT(tn_arena_is_locked(arena));
-    tn_spin_acquire(&magazine->lock);
-    while (magazine->count > 0) {
-        struct tn_block *block = tn_magazine_pop(magazine);
-
-        tn_block_leave(block, block->loose_stamp);
-        (void)tn_heap_put(arena->parent_store, block);
-    }
-    tn_magazine_settle(magazine, counters);
-    tn_spin_release(&magazine->lock);
-}
-
-/* The pool is locked. */
-static void close_magazines(struct tn_arena *arena, struct tn_magazines *magazines)
-{
-    TN_ASSERT(tn_arena_is_locked(arena) && arena->divided);
-    if (!tn_magazines_are_open(magazines))
-        return;
-    tn_magazines_close(magazines);
-    for (size_t i = 0; i < TN_MAGAZINES; i++) {
-        struct tn_magazine *magazine =
-            atomic_load_explicit(&magazines->places[i], memory_order_acquire);
-
-        if (magazine != NULL)
-            empty_magazine(arena, magazine); /* P37 */
-    }
-}
-
-void tn_sharing_close(struct tn_arena *arena)
-{
-    if (arena->divided)
-        close_magazines(arena, tn_arena_magazines(arena));
-    if (arena->shared)
-        close_inbox(arena, inbox_of(arena));
+    return lock_and_put_round(arena, magazine, chunk, address);
 }

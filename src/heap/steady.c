@@ -19,6 +19,10 @@
 #include "heap/sequence.h"
 
 enum {
+    /* Frees by other threads than an arena's user before it has an inbox: a stream may change
+     * threads now and then. */
+    GUEST_FREES = 16,
+    USER_CHANGES = 16, /* by allocations, before it has magazines */
     RECORDS_FOR_CUT = 2,
     /* A slab's part has twice as many records, so threads rarely write to the same cache line. */
     RECORDS_FEW = 16,
@@ -132,7 +136,7 @@ static bool take_round(const struct tn_arena *arena, const struct tn_steady_key 
     struct tn_block *block = NULL;
 
     TN_ASSERT(key->pool != NULL); /* routes' stamps change under the arena's lock alone */
-    if (magazine == NULL || !tn_magazine_enter(magazines, magazine))
+    if (magazine == NULL || !tn_magazine_enter(arena, magazine))
         return false;
     if (tn_steady_has_key(arena, *key))
         block = tn_magazine_take(magazine, tn_block_bytes_for(arena->rounding, requested),
@@ -141,6 +145,85 @@ static bool take_round(const struct tn_arena *arena, const struct tn_steady_key 
         *address = (void *)(uintptr_t)tn_block_address(block);
     tn_magazine_leave(magazine);
     return block != NULL;
+}
+
+static void open_inbox(struct tn_arena *arena)
+{
+    TN_ASSERT(tn_arena_is_locked(arena));
+    TN_ASSERT(arena->shared);
+    if (arena->allocates != TN_NOT_STEADY)
+        arena->allocates = TN_STEADY_SHARED;
+    if (arena->frees == TN_NOT_STEADY)
+        return;
+    arena->frees = TN_STEADY_SHARED;
+    tn_inbox_open(tn_arena_inbox(arena));
+}
+
+/* Where nothing forbids rounds. Releases what was written under the pool's lock. */
+static void open_magazines(struct tn_arena *arena)
+{
+    TN_ASSERT(tn_arena_is_locked(arena));
+    TN_ASSERT(arena->divided);
+    if (arena->allocates == TN_STEADY_SHARED && arena->frees == TN_STEADY_SHARED &&
+        !arena->coalesces)
+        atomic_store_explicit(&arena->magazines_open, true, memory_order_release);
+}
+
+bool tn_steady_share(struct tn_arena *arena)
+{
+    struct tn_inbox *made = tn_arena_inbox(arena) == NULL ? tn_inbox_make() : NULL;
+
+    tn_arena_lock(arena);
+    if (tn_arena_inbox(arena) == NULL && made != NULL) {
+        /* A thread that reads the pointer finds an initialised inbox. */
+        atomic_store_explicit(&arena->inbox, made, memory_order_release);
+        made = NULL;
+    }
+    if (!arena->shared && tn_arena_inbox(arena) != NULL) {
+        for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
+            tn_loose_empty(arena, &arena->heaps[kind]); /* they are still open in the index */
+        arena->shared = true;
+        open_inbox(arena);
+    }
+    TN_ASSERT(!arena->shared || tn_arena_inbox(arena) != NULL);
+    tn_arena_unlock(arena);
+    if (made != NULL)
+        tn_inbox_drop(made);
+    return tn_arena_inbox(arena) != NULL;
+}
+
+bool tn_steady_divide(struct tn_arena *arena)
+{
+    struct tn_magazines *made = tn_arena_magazines(arena) == NULL ? tn_magazines_make() : NULL;
+
+    if (!tn_steady_share(arena)) {
+        if (made != NULL)
+            tn_magazines_drop(made);
+        return false;
+    }
+    tn_arena_lock(arena);
+    if (tn_arena_magazines(arena) == NULL && made != NULL) {
+        atomic_store_explicit(&arena->magazines, made, memory_order_release);
+        made = NULL;
+    }
+    if (!arena->divided && arena->shared && tn_arena_magazines(arena) != NULL) {
+        arena->divided = true;
+        open_magazines(arena);
+    }
+    tn_arena_unlock(arena);
+    if (made != NULL)
+        tn_magazines_drop(made);
+    return tn_arena_magazines(arena) != NULL;
+}
+
+/* Whether a thread that is not the arena's user allocates there once more than is usual. */
+static bool wants_magazines(struct tn_arena *arena)
+{
+    TN_ASSERT(tn_arena_is_locked(arena));
+    if (arena->divided || tn_arena_is_user(arena) || tn_arena_is_captured(arena))
+        return false;
+    arena->user_changes += 1;
+    return arena->user_changes % USER_CHANGES == 0;
 }
 
 bool tn_steady_lock_and_allocate(struct tn_arena *arena, const struct tn_steady_key *key,
@@ -154,13 +237,13 @@ bool tn_steady_lock_and_allocate(struct tn_arena *arena, const struct tn_steady_
         return true;
     tn_arena_lock(arena);
     if (tn_steady_has_key(arena, *key)) {
-        wanted = tn_sharing_wants_magazines(arena);
+        wanted = wants_magazines(arena);
         tn_arena_use(arena);
         done = tn_arena_allocate(arena, requested, alignment, address);
     }
     tn_arena_unlock(arena);
     if (wanted && done)
-        (void)tn_sharing_divide(arena); /* without memory all goes on as before */
+        (void)tn_steady_divide(arena); /* without memory all goes on as before */
     else if (magazines != NULL && tn_magazine_own(magazines) == NULL)
         tn_magazine_claim(magazines);
     return done;
@@ -221,6 +304,47 @@ bool tn_arena_receive_and_allocate(struct tn_arena *arena, uint64_t requested, u
     return tn_arena_allocate_inline(arena, requested, alignment, true, address);
 }
 
+/* By a thread other than the arena's user. */
+static TN_APART bool free_as_guest(struct tn_arena *arena, const struct tn_chunk *chunk,
+                                   uint64_t address)
+{
+    struct tn_inbox *inbox = atomic_load_explicit(&arena->inbox, memory_order_acquire);
+    bool wanted = false;
+    bool done;
+
+    if (inbox != NULL && tn_sharing_leave(inbox, arena, chunk, address))
+        return true;
+    tn_arena_lock(arena);
+    if (arena->shared) {
+        tn_sharing_empty_inbox(
+            arena, tn_arena_inbox(arena)); /* the inbox may be full, and the user away */
+    } else {
+        arena->guest_free_count += 1;
+        wanted = arena->guest_free_count % GUEST_FREES == 0;
+    }
+    done = tn_sharing_free_here(arena, chunk, address);
+    tn_arena_unlock(arena);
+    if (wanted && done)
+        (void)tn_steady_share(arena); /* without memory all goes on as before */
+    return done;
+}
+
+/* By a thread other than the owner. */
+static bool lock_and_free(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address)
+{
+    bool done;
+
+    TN_ASSERT(chunk != NULL && arena != NULL);
+    if (!tn_arena_is_user(arena))
+        return free_as_guest(arena, chunk, address);
+    tn_arena_lock(arena);
+    if (tn_arena_is_user(arena))
+        tn_arena_use(arena);
+    done = tn_sharing_free_here(arena, chunk, address);
+    tn_arena_unlock(arena);
+    return done;
+}
+
 bool tn_steady_finish_free(uint64_t address, struct tn_steady_rest rest)
 {
     struct tn_arena *arena;
@@ -241,17 +365,72 @@ bool tn_steady_finish_free(uint64_t address, struct tn_steady_rest rest)
     if (tn_arena_magazines(arena) != NULL && tn_sharing_put_round(arena, rest.chunk, address))
         return true;
     if (!tn_arena_enter(arena))
-        return tn_sharing_free(arena, rest.chunk, address);
+        return lock_and_free(arena, rest.chunk, address);
     done = tn_sharing_free_here(arena, rest.chunk, address);
     tn_arena_leave(arena);
     return done;
+}
+
+/* Frees the blocks in the inbox and on their way there, and lets no more in. The pool is locked:
+ * any neighbour may be written. */
+static void close_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
+{
+    struct tn_block *block;
+
+    TN_ASSERT(arena->shared);
+    tn_inbox_close(inbox);
+    while ((block = tn_inbox_await(inbox)) != NULL) { /* P22 */
+        tn_arena_count_free(arena, block->heap, block);
+        tn_block_leave(block, tn_arena_epoch(arena));
+        (void)tn_heap_put(arena->parent_store, block);
+        tn_inbox_take(inbox);
+    }
+    TN_ASSERT(tn_inbox_is_empty(inbox)); /* P22 */
+}
+
+/* The pool is locked. */
+static void empty_magazine(struct tn_arena *arena, struct tn_magazine *magazine)
+{
+    struct tn_heap_counters *const counters[] = {&arena->heaps[TN_HEAP_SMALL].counters,
+                                                 &arena->heaps[TN_HEAP_LARGE].counters};
+
+    TN_ASSERT(tn_arena_is_locked(arena));
+    tn_spin_acquire(&magazine->lock);
+    while (magazine->count > 0) {
+        struct tn_block *block = tn_magazine_pop(magazine);
+
+        tn_block_leave(block, block->loose_stamp);
+        (void)tn_heap_put(arena->parent_store, block);
+    }
+    tn_magazine_settle(magazine, counters);
+    tn_spin_release(&magazine->lock);
+}
+
+/* The pool is locked. */
+static void close_magazines(struct tn_arena *arena, const struct tn_magazines *magazines)
+{
+    TN_ASSERT(tn_arena_is_locked(arena) && arena->divided);
+    if (!atomic_load_explicit(&arena->magazines_open, memory_order_relaxed))
+        return;
+    /* Relaxed: the release of each magazine's lock, taken next, says so to later holders. */
+    atomic_store_explicit(&arena->magazines_open, false, memory_order_relaxed);
+    for (size_t i = 0; i < TN_MAGAZINES; i++) {
+        struct tn_magazine *magazine =
+            atomic_load_explicit(&magazines->places[i], memory_order_acquire);
+
+        if (magazine != NULL)
+            empty_magazine(arena, magazine); /* P37 */
+    }
 }
 
 void tn_steady_end(struct tn_arena *arena)
 {
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
         tn_loose_empty(arena, &arena->heaps[kind]);
-    tn_sharing_close(arena);
+    if (arena->divided)
+        close_magazines(arena, tn_arena_magazines(arena));
+    if (arena->shared)
+        close_inbox(arena, tn_arena_inbox(arena));
 }
 
 void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms)
@@ -266,8 +445,10 @@ void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms
     arena->coalesces = terms->coalesces;
     arena->allocates = terms->allocates ? TN_STEADY : TN_NOT_STEADY;
     arena->frees = terms->frees ? TN_STEADY : TN_NOT_STEADY;
-    if (terms->allocates)
-        tn_sharing_open(arena);
+    if (terms->allocates && arena->shared)
+        open_inbox(arena);
+    if (terms->allocates && arena->divided)
+        open_magazines(arena);
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
         TN_CHECK_TURN(&arena->heaps[kind]);
 }

@@ -238,6 +238,13 @@ static inline bool tn_steady_free(uint64_t address)
     return tn_steady_try_free(address, &rest) || tn_steady_finish_free(address, rest);
 }
 
+/* Gives the arena an inbox for good, where other threads then leave their frees. False: no memory.
+ * Any thread may call, whatever has become of the arena. */
+bool tn_steady_share(struct tn_arena *arena);
+
+/* The same, and magazines, from which and to which threads then allocate and free. */
+bool tn_steady_divide(struct tn_arena *arena);
+
 /* Permissions of an arena from now on, which its owner determines. */
 struct tn_steady_terms {
     bool allocates;

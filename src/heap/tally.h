@@ -26,13 +26,6 @@ struct tn_tally {
     uint64_t requested;
 };
 
-static inline void tn_tally_add(struct tn_tally *to, const struct tn_tally *from)
-{
-    to->count += from->count;
-    to->bytes += from->bytes;
-    to->requested += from->requested;
-}
-
 /* Changes in a heap's blocks since the pool's lock was last taken. */
 struct tn_heap_counters {
     struct tn_tally allocated;

@@ -297,7 +297,7 @@ START_TEST(a_block_in_an_inbox_of_a_locked_pool_is_found)
     struct tn_arena *arena = block->heap->arena;
     atomic_uintptr_t *place;
 
-    ck_assert(tn_sharing_share(arena));
+    ck_assert(tn_steady_share(arena));
     OK(tarn_pool_validate(pool));
     tn_pool_lock(pool);
     tn_inbox_open(arena->inbox);

@@ -134,8 +134,8 @@ static struct tn_arena *divide(void)
 
     OK(tarn_free(block));
     OK(tarn_free(small));
-    ck_assert(tn_sharing_divide(arena));
-    ck_assert(tn_magazines_are_open(arena->magazines));
+    ck_assert(tn_steady_divide(arena));
+    ck_assert(atomic_load(&arena->magazines_open));
     block = alloc_there(4096); /* finds that it has no magazine */
     ck_assert_ptr_nonnull(block);
     ck_assert(free_there(block));
@@ -188,17 +188,23 @@ START_TEST(one_thread_never_gets_a_magazine)
 }
 END_TEST
 
+static void *allocate_at_all(void *bytes)
+{
+    return unit_alloc(pool, (size_t)(uintptr_t)bytes, stream);
+}
+
 START_TEST(the_arena_of_a_capture_gets_none)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     struct tn_arena *arena = found(unit_alloc(pool, 4096, stream))->heap->arena;
 
-    tn_arena_lock(arena);
-    for (int i = 0; i < 10 * USER_CHANGES; i++) {
-        atomic_store(&arena->user, 0);
-        ck_assert(!tn_sharing_wants_magazines(arena));
+    for (int i = 0; i < 2 * USER_CHANGES; i++) {
+        void *block = there(allocate_at_all, (void *)(uintptr_t)4096);
+
+        ck_assert_ptr_eq(found(block)->heap->arena, arena);
+        (void)unit_alloc(pool, 4096, stream);
     }
-    tn_arena_unlock(arena);
+    ck_assert(!arena->divided);
     OK(tarn_capture_abort(capture));
 }
 END_TEST
@@ -353,13 +359,13 @@ START_TEST(a_pool_with_checkpoints_has_closed_magazines)
     tarn_checkpoint *checkpoint = NULL;
 
     OK(tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, stream, &checkpoint));
-    ck_assert(!tn_magazines_are_open(arena->magazines));
+    ck_assert(!atomic_load(&arena->magazines_open));
     ck_assert_int_eq((int)(intptr_t)there(free_at_all, block), TARN_OK);
     ck_assert_ptr_null(found(block));
     OK(tarn_checkpoint_restore(checkpoint, stream, NULL));
     ck_assert(!tn_block_is_of_magazine(found(block)));
     OK(tarn_checkpoint_destroy(checkpoint));
-    ck_assert(tn_magazines_are_open(arena->magazines));
+    ck_assert(atomic_load(&arena->magazines_open));
     ck_assert(free_there(block));
     ck_assert(is_round(block));
     OK(tarn_pool_validate(pool));
@@ -424,15 +430,15 @@ START_TEST(a_pool_goes_with_its_rounds_and_its_magazines_stay)
 
     ck_assert(free_there(block));
     OK(tarn_pool_destroy(pool));
-    ck_assert(!tn_magazines_are_open(magazines));
+    ck_assert(!atomic_load(&arena->magazines_open));
     pool = unit_pool(device);
     block = unit_alloc(pool, 4096, stream);
     ck_assert_ptr_eq(found(block)->heap->arena, arena);
     ck_assert_ptr_eq(arena->magazines, magazines);
-    ck_assert(!tn_magazines_are_open(magazines)); /* few have come yet */
+    ck_assert(!atomic_load(&arena->magazines_open)); /* few have come yet */
     ck_assert(free_there(block));
     ck_assert(!is_round(block));
-    ck_assert(tn_sharing_divide(arena));
+    ck_assert(tn_steady_divide(arena));
     ck_assert_ptr_eq(arena->magazines, magazines);
     (void)alloc_of_magazine(4096);
     OK(tarn_pool_validate(pool));
@@ -465,10 +471,10 @@ START_TEST(a_magazine_of_a_locked_pool_that_is_open_or_has_a_round_is_found)
 
     OK(tarn_pool_validate(pool));
     tn_pool_lock(pool);
-    tn_magazines_open(arena->magazines);
+    atomic_store(&arena->magazines_open, true);
     STATUS(TARN_ERR_CORRUPT, tn_pool_check(pool));
     unit_expect_sentence("P37");
-    tn_magazines_close(arena->magazines);
+    atomic_store(&arena->magazines_open, false);
     magazine->count = 1;
     STATUS(TARN_ERR_CORRUPT, tn_pool_check(pool));
     unit_expect_sentence("P37");

@@ -38,7 +38,7 @@ struct tn_inbox *__wrap_tn_inbox_make(void)
 
     shared_meanwhile = NULL;
     if (arena != NULL)
-        ck_assert(tn_sharing_share(arena));
+        ck_assert(tn_steady_share(arena));
     return __real_tn_inbox_make();
 }
 
@@ -99,7 +99,7 @@ static void *alloc_shared(uint64_t bytes)
 {
     void *address = unit_alloc(pool, bytes, stream);
 
-    ck_assert(tn_sharing_share(found(address)->heap->arena));
+    ck_assert(tn_steady_share(found(address)->heap->arena));
     return address;
 }
 
@@ -354,7 +354,7 @@ START_TEST(a_discarded_block_is_left_to_the_pool)
     tarn_capture *capture = unit_begin(pool, stream);
     void *block = unit_alloc(pool, 4096, stream);
 
-    ck_assert(tn_sharing_share(found(block)->heap->arena));
+    ck_assert(tn_steady_share(found(block)->heap->arena));
     ck_assert(free_elsewhere(block)); /* in the capture that it is of */
     block = unit_alloc(pool, 4096, stream);
     OK(tarn_capture_abort(capture));
@@ -371,7 +371,7 @@ START_TEST(what_is_freed_in_a_capture_is_so_when_it_ends)
     void *blocks[2] = {unit_alloc(pool, 4096, stream), unit_alloc(pool, 4096, stream)};
     tarn_graph *graph;
 
-    ck_assert(tn_sharing_share(found(blocks[0])->heap->arena));
+    ck_assert(tn_steady_share(found(blocks[0])->heap->arena));
     ck_assert_uint_eq(visit(blocks, 2).done, 2);
     graph = unit_end(capture);
     ck_assert_ptr_nonnull(graph);
@@ -480,7 +480,7 @@ START_TEST(a_pool_goes_with_what_is_in_its_inboxes)
     ck_assert_ptr_eq(found(block)->heap->arena, arena);
     ck_assert(!tn_inbox_is_open(inbox)); /* nobody has come yet */
     ck_assert(free_elsewhere(block));
-    ck_assert(tn_sharing_share(arena));
+    ck_assert(tn_steady_share(arena));
     ck_assert_ptr_eq(arena->inbox, inbox);
     block = try_allocate(4096);
     ck_assert(free_elsewhere(block));
@@ -495,7 +495,7 @@ START_TEST(memory_in_an_inbox_serves_other_streams_when_it_is_short)
     tarn_pool *limited = unit_pool_of(device, "limited", 64 * MIB);
     void *block = unit_alloc(limited, 48 * MIB, stream);
 
-    ck_assert(tn_sharing_share(unit_block(block)->heap->arena));
+    ck_assert(tn_steady_share(unit_block(block)->heap->arena));
     ck_assert(free_elsewhere(block));
     ck_assert_ptr_nonnull(unit_alloc(limited, 48 * MIB, other));
     OK(tarn_pool_validate(limited));
@@ -509,7 +509,7 @@ START_TEST(an_arena_that_two_threads_share_at_once_has_one_inbox)
     struct tn_arena *arena = unit_block(block)->heap->arena;
 
     shared_meanwhile = arena;
-    ck_assert(tn_sharing_share(arena));
+    ck_assert(tn_steady_share(arena));
     ck_assert_ptr_null(shared_meanwhile);
     ck_assert(tn_inbox_is_open(arena->inbox));
     ck_assert(free_elsewhere(block));
