@@ -3,7 +3,7 @@
  * them without any of their locks, and closes them, takes each lock once and has the rounds. Who finds them open sees what was
  * written before they were opened; who closes them sees every round; and then nobody puts or takes one.
  *
- * Dropped, and then it must fail: DROP_OPEN, the release of tn_magazines_open; DROP_LOOK, the acquire of the look in
+ * Dropped, and then it must fail: DROP_OPEN, the release in open_magazines (heap/steady.c); DROP_LOOK, the acquire of the look in
  * tn_magazine_enter; DROP_LEAVE, the release of a magazine's lock; DROP_EMPTY, the lock that the closing thread takes. The lock,
  * which an exchange takes, is in memory at once. */
 #define THREADS 2
