@@ -479,19 +479,22 @@ static bool follows(const tarn_checkpoint *checkpoint, const struct tn_saved_blo
 static tarn_status plan_blocks(struct tn_plan *plan)
 {
     const tarn_checkpoint *checkpoint = plan->checkpoint;
-    bool writes = checkpoint->contents != NULL;
+    struct tn_saved_block *const blocks = checkpoint->blocks;
+    const size_t count = checkpoint->block_count;
+    const uint8_t walk_id = plan->walk_id;
+    const bool writes = checkpoint->contents != NULL;
     struct tn_block *cursor = NULL;
     size_t kept_count = 0;
     struct tn_live_place last = {NULL, NULL};
     tarn_status status = TARN_OK;
 
-    for (size_t i = 0; i < checkpoint->block_count && status == TARN_OK; i++) {
-        struct tn_saved_block *saved = &checkpoint->blocks[i];
+    for (size_t i = 0; i < count && status == TARN_OK; i++) {
+        struct tn_saved_block *saved = &blocks[i];
         struct tn_block *block = saved->block;
         bool is_free = false;
 
         TN_ASSERT(i == 0 || follows(checkpoint, saved, saved - 1)); /* C1 */
-        if (i + AHEAD < checkpoint->block_count)
+        if (i + AHEAD < count)
             __builtin_prefetch(saved[AHEAD].block, 1);
         if (!is_live_as(block, saved)) {
             is_free = is_its_place(checkpoint, saved, block);
@@ -501,11 +504,12 @@ static tarn_status plan_blocks(struct tn_plan *plan)
             status = plan_revival(plan, i, is_free, &cursor);
             continue;
         }
-        block->walk_id = plan->walk_id;
+        block->walk_id = walk_id;
         kept_count += 1;
-        if (writes)
-            plan->needs_wait = plan->needs_wait || kept_may_be_in_use(plan, block);
-        if (writes && plan->watched && !tn_plan_visit_watchers(plan, block, true))
+        if (!writes)
+            continue;
+        plan->needs_wait = plan->needs_wait || kept_may_be_in_use(plan, block);
+        if (plan->watched && !tn_plan_visit_watchers(plan, block, true))
             status = no_memory();
     }
     if (plan->hole_count > 0)

@@ -50,6 +50,8 @@ struct attempt {
     tarn_delta *delta;
     struct tn_block **freed; /* blocks to be freed, in order of address */
     struct tn_use **uses;    /* of revived blocks, see uses.h */
+    bool gives;              /* some of these may get uses, or tags */
+    bool undefined;          /* their contents will be */
 };
 
 static tarn_status no_memory(void)
@@ -303,49 +305,61 @@ static struct tn_block *revive(struct tn_plan *plan, const struct tn_saved_block
     return block;
 }
 
-/* Reports a block that is live again, and gives it its uses. The report reads the saved block,
- * which the plan has read last, and not the block's record. */
-static inline void finish_revival(struct attempt *attempt, size_t i,
-                                  const struct tn_saved_block *saved, struct tn_block *block)
+/* Gives a block that is live again its tag and its uses. */
+static TN_APART void give_back(struct attempt *attempt, size_t i,
+                               const struct tn_saved_block *saved, struct tn_block *block)
 {
     const struct tn_plan *plan = attempt->plan;
     uint64_t tag = tn_saved_tag(plan->checkpoint, saved);
     bool has_tag = true;
 
-    TN_ASSERT(block->state == TN_BLOCK_LIVE && block->sequence == saved->sequence);
     /* Its record may have a tag that was set after the take. */
-    if (TN_UNLIKELY(plan->pool->store.tagged))
+    if (plan->pool->store.tagged)
         has_tag = tn_block_set_tag(&plan->pool->store, block, tag);
     TN_ASSERT(has_tag); /* there is room: prepare */
+    revived_of(attempt->delta)[i].block.tag = tag;
     if (attempt->uses != NULL) {
         tn_uses_give(block, attempt->uses[i]);
         attempt->uses[i] = NULL;
     }
+}
+
+/* Reports a block that is live again. Reads the saved block, which the plan has read last, and not
+ * the block's record. base: where the block's segment begins. */
+static inline void finish_revival(struct attempt *attempt, size_t i,
+                                  const struct tn_saved_block *saved, uint64_t base)
+{
     revived_of(attempt->delta)[i] = (tarn_revived){
-        .block = {.address = (void *)(uintptr_t)tn_saved_address(plan->checkpoint, saved),
+        .block = {.address = (void *)(uintptr_t)(base + tn_saved_offset(saved)),
                   .bytes = saved->requested,
                   .block_bytes = tn_saved_bytes(saved),
                   .sequence = saved->sequence,
-                  .pool = plan->pool,
-                  .tag = tag},
-        .undefined = plan->checkpoint->contents == NULL,
+                  .pool = attempt->plan->pool},
+        .undefined = attempt->undefined,
     };
+    TN_ASSERT(saved->block->state == TN_BLOCK_LIVE);
+    if (TN_UNLIKELY(attempt->gives))
+        give_back(attempt, i, saved, saved->block);
 }
 
 static inline void revive_span(struct attempt *attempt, const struct tn_span *span,
                                struct tn_tally *tally)
 {
     const struct tn_plan *plan = attempt->plan;
+    const struct tn_saved_block *blocks = plan->checkpoint->blocks;
+    const size_t *revived = plan->revived;
+    const size_t count = plan->revived_count;
     struct tn_chunk *chunk = span->chunk;
+    const uint64_t base = atomic_load_explicit(&chunk->segment, memory_order_relaxed)->base;
 
-    TN_ASSERT(span->end <= plan->revived_count);
+    TN_ASSERT(span->end <= count);
     for (size_t i = span->begin; i < span->end; i++) {
-        const struct tn_saved_block *saved = saved_at(plan, i);
+        const struct tn_saved_block *saved = &blocks[revived[i]];
 
-        if (i + AHEAD < plan->revived_count)
-            __builtin_prefetch(saved_at(plan, i + AHEAD)->block, 1);
+        if (i + AHEAD < count)
+            __builtin_prefetch(blocks[revived[i + AHEAD]].block, 1);
         tn_pool_revive(chunk, saved->block, saved->requested, saved->sequence, tally);
-        finish_revival(attempt, i, saved, saved->block);
+        finish_revival(attempt, i, saved, base);
     }
 }
 
@@ -397,7 +411,7 @@ static void revive_elsewhere(struct attempt *attempt)
         if (below != NULL && below->segment != tn_saved_segment(checkpoint, saved))
             below = NULL;
         saved->block = revive(plan, saved, below);
-        finish_revival(attempt, i, saved, saved->block);
+        finish_revival(attempt, i, saved, tn_saved_segment(checkpoint, saved)->base);
     }
 }
 
@@ -407,6 +421,9 @@ static void commit(struct attempt *attempt)
 
     TN_ASSERT(tn_pool_is_locked(plan->pool));
     TN_ASSERT(!plan->needs_wait);
+    attempt->gives =
+        plan->pool->store.tagged || plan->checkpoint->tags != NULL || attempt->uses != NULL;
+    attempt->undefined = plan->checkpoint->contents == NULL;
     revive_in_place(attempt);
     free_others(attempt);
     revive_elsewhere(attempt);

@@ -68,22 +68,6 @@ static void set(atomic_uint_fast64_t *table, uint32_t at, uint64_t entry)
     atomic_store_explicit(&table[at], entry, memory_order_relaxed);
 }
 
-static inline void put(atomic_uint_fast64_t *table, uint32_t size, uint64_t entry)
-{
-    uint32_t at = home_of(entry, size);
-
-    TN_ASSERT(tn_live_block(entry) != NULL);
-    while (get(table, at) != 0)
-        at = next_of(at, size);
-    set(table, at, entry);
-}
-
-static uint64_t entry_of(const struct tn_chunk *chunk, const struct tn_block *block, bool open)
-{
-    TN_ASSERT(open == tn_block_is_plain(block)); /* P23 */
-    return tn_live_entry(tn_live_hash(chunk, block->offset), open, block);
-}
-
 /* Blocks for which a table has room: at most nine sixteenths of its entries. */
 static uint64_t room_of(uint64_t size)
 {
@@ -164,7 +148,7 @@ static void move_entries(struct tn_chunk *chunk, const struct shape *shape,
         if (entry != 0 && !same_hashes)
             entry = rehashed(chunk, shape->factor, entry);
         if (entry != 0)
-            put(table, shape->size, entry);
+            tn_live_put(table, shape->size, entry);
     }
 }
 
@@ -223,15 +207,6 @@ void tn_live_drop(struct tn_chunk *chunk)
     chunk->live_room = 0;
 }
 
-void tn_chunk_live_insert(struct tn_chunk *chunk, struct tn_block *block, bool open)
-{
-    TN_ASSERT(tn_live_has_room(chunk));
-    TN_ASSERT(tn_live_at(chunk, block->offset) == NULL); /* P5 */
-    atomic_store_explicit(&block->magazine, 0, memory_order_relaxed);
-    put(chunk->live, chunk->live_size, entry_of(chunk, block, open));
-    chunk->live_count += 1;
-}
-
 /* Moves entries back into an empty place, the gap. An entry behind the gap may move there, unless
  * its home lies behind the gap, up to the entry's own place, going round. The exchange takes the
  * entry out before it is written elsewhere: another thread may be closing it at this moment, and no
@@ -281,7 +256,7 @@ void tn_live_update(struct tn_block *block)
 
     TN_ASSERT(block->state != TN_BLOCK_FREE && block->state != TN_BLOCK_UNMAPPED);
     atomic_store_explicit(&block->magazine, 0, memory_order_relaxed);
-    set(place_of(chunk, block), 0, entry_of(chunk, block, tn_block_is_plain(block)));
+    set(place_of(chunk, block), 0, tn_live_entry_of(chunk, block, tn_block_is_plain(block)));
 }
 
 bool tn_live_is_open(const struct tn_block *block)

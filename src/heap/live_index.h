@@ -207,8 +207,35 @@ bool tn_live_is_open(const struct tn_block *block);
  * opens the entry of a block that belongs to the caller alone. */
 void tn_live_update(struct tn_block *block);
 
+static inline uint64_t tn_live_entry_of(const struct tn_chunk *chunk, const struct tn_block *block,
+                                        bool open)
+{
+    TN_ASSERT(open == tn_block_is_plain(block)); /* P23 */
+    return tn_live_entry(tn_live_hash(chunk, block->offset), open, block);
+}
+
+/* Puts the entry, which is not in the table, into the first free place from its home on. */
+static inline void tn_live_put(atomic_uint_fast64_t *table, uint32_t size, uint64_t entry)
+{
+    uint32_t at = tn_live_home((uint32_t)(entry >> TN_LIVE_HASH_SHIFT), size);
+
+    TN_ASSERT(tn_live_block(entry) != NULL);
+    while (atomic_load_explicit(&table[at], memory_order_relaxed) != 0)
+        at = at + 1 < size ? at + 1 : 0;
+    atomic_store_explicit(&table[at], entry, memory_order_relaxed);
+}
+
 /* Enters a block that begins in the chunk; room was reserved before. open: the block is plain. */
-void tn_chunk_live_insert(struct tn_chunk *chunk, struct tn_block *block, bool open);
+static TN_ALWAYS_INLINE void tn_chunk_live_insert(struct tn_chunk *chunk, struct tn_block *block,
+                                                  bool open)
+{
+    TN_ASSERT(tn_live_has_room(chunk));
+    TN_ASSERT(tn_live_at(chunk, block->offset) == NULL); /* P5 */
+    atomic_store_explicit(&block->magazine, 0, memory_order_relaxed);
+    tn_live_put(chunk->live, chunk->live_size, tn_live_entry_of(chunk, block, open));
+    chunk->live_count += 1;
+}
+
 void tn_chunk_live_remove(struct tn_chunk *chunk, struct tn_block *block);
 
 /* tn_chunk_live_insert and tn_chunk_live_remove for the chunk in which the block begins. */
