@@ -171,8 +171,9 @@ long pair_window_ns(const struct bench *bench)
 void pair_on_threads(const struct bench *bench)
 {
     struct pair_lane lanes[PAIR_THREADS_MAX];
-    struct pair_lane shared_lanes[PAIR_THREADS_MAX]; /* all on the first one's stream */
+    struct pair_lane shared_lanes[PAIR_THREADS_MAX]; /* all on one stream */
     struct bench_series shared = {.count = 0};
+    tarn_stream stream = bench_stream_create();
     struct rates rates[] = {
         {.contender = &pair_tarn}, {.contender = &pair_spin_lock}, {.contender = &pair_driver}};
     struct bench_plan plan = bench_plan_for(bench->quick, SAMPLES);
@@ -184,7 +185,7 @@ void pair_on_threads(const struct bench *bench)
         lanes[i] = (struct pair_lane){bench->device, bench_stream_create(), PAIR_MAIN_BYTES,
                                       ATOMIC_FLAG_INIT};
         shared_lanes[i] =
-            (struct pair_lane){bench->device, lanes[0].stream, PAIR_MAIN_BYTES, ATOMIC_FLAG_INIT};
+            (struct pair_lane){bench->device, stream, PAIR_MAIN_BYTES, ATOMIC_FLAG_INIT};
     }
     for (size_t round = 0; round < plan.sample_count; round++) {
         for (size_t i = 0; i < contenders; i++) {
@@ -198,6 +199,7 @@ void pair_on_threads(const struct bench *bench)
     }
     for (unsigned i = 0; i < thread_count; i++)
         bench_stream_destroy(lanes[i].stream);
+    bench_stream_destroy(stream);
 
     for (size_t i = 0; i < contenders; i++)
         report_rates(&rates[i], thread_count);

@@ -68,9 +68,10 @@ static const uintptr_t mixer = (uintptr_t)0x9e3779b97f4a7c15ULL;
  * dynamic linker's copy of the registers has, with all canaries in one. */
 static ANYTHING_THERE uintptr_t sum_of(const struct tn_user_code *code)
 {
+    const unsigned char *inside = (const unsigned char *)&code->inside; /* of any value */
     uintptr_t sum = (uintptr_t)code;
 
-    sum = (sum ^ ((uintptr_t)code->function * 2 + code->inside)) * mixer;
+    sum = (sum ^ ((uintptr_t)code->function << 8 | *inside)) * mixer;
     sum = (sum ^ code->frame) * mixer;
     sum = (sum ^ (uintptr_t)code->caller) * mixer;
     return (sum ^ (uintptr_t)code->outer) * mixer;

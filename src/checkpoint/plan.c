@@ -533,6 +533,7 @@ tarn_status tn_plan_make(struct tn_plan *plan)
     tarn_status status = tn_checkpoint_check_pool(plan->pool);
 
     TN_ASSERT(tn_pool_is_locked(plan->pool));
+    tn_walk_ids_prepare(plan->pool, 2); /* the settlement's, and the plan's */
     plan_settlement(plan);
     plan->walk_id = tn_next_walk_id(plan->pool);
     plan->revived_count = 0;

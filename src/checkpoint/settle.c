@@ -20,20 +20,24 @@
 #include "pools/device.h"
 #include "pools/handover.h"
 
-/* Walk ids wrap around: then all blocks get 0. */
-uint8_t tn_next_walk_id(tarn_pool *pool)
+void tn_walk_ids_prepare(tarn_pool *pool, uint8_t count)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
-    pool->copies.last_walk_id = (uint8_t)(pool->copies.last_walk_id + 1);
-    if (pool->copies.last_walk_id != 0)
-        return pool->copies.last_walk_id;
+    if (pool->copies.last_walk_id <= UINT8_MAX - count)
+        return;
     for (struct tn_segment *segment = pool->segments.first; segment != NULL;
          segment = segment->next) {
         for (struct tn_block *block = segment->first_block; block != NULL; block = block->next)
             block->walk_id = 0;
     }
-    pool->copies.last_walk_id = 1;
-    return 1;
+    pool->copies.last_walk_id = 0;
+}
+
+uint8_t tn_next_walk_id(tarn_pool *pool)
+{
+    tn_walk_ids_prepare(pool, 1);
+    pool->copies.last_walk_id += 1;
+    return pool->copies.last_walk_id;
 }
 
 /* The fate of a block: the worst that any of its uses demands. */

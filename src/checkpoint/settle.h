@@ -33,6 +33,10 @@ struct tn_settlement {
     size_t count;         /* of blocks with the walk id */
 };
 
+/* Walk ids wrap around: then all blocks get 0. The next count ids come without that: a walk that
+ * blocks carry an id of must not lose it to another. The pool is locked. */
+void tn_walk_ids_prepare(tarn_pool *pool, uint8_t count);
+
 /* A walk id that no live block of the pool carries; the pool is locked. */
 uint8_t tn_next_walk_id(tarn_pool *pool);
 

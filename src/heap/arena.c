@@ -38,6 +38,7 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
     TN_ASSERT(!atomic_load(&arena->magazines_open)); /* P37 */
     arena->guest_free_count = 0;
     arena->user_changes = 0;
+    arena->closes_alone = 0;
     arena->exhaustions = 0;
     atomic_store_explicit(&arena->user, 0, memory_order_relaxed);
     atomic_store_explicit(&arena->stream, 0, memory_order_relaxed);

@@ -106,6 +106,7 @@ struct tn_arena {
     /* Frees by threads other than its user, before the arena is shared. */
     uint8_t guest_free_count;
     uint8_t user_changes; /* by allocations, before the arena is divided */
+    uint8_t closes_alone; /* of its magazines in a row, of which one was used at most */
     /* How often the store was found empty: the more often, the more records it keeps. */
     uint8_t exhaustions;
     uint8_t patience; /* 2^patience turns in a row make the user the owner */
@@ -170,7 +171,7 @@ static inline uint64_t tn_arena_epoch(const struct tn_arena *arena)
     return atomic_load(arena->epoch);
 }
 
-/* Relaxed: the inbox is read only under the arena's lock, under which this pointer was set. */
+/* Relaxed: for holders of the arena's lock, under which this pointer was set. */
 static inline struct tn_inbox *tn_arena_inbox(const struct tn_arena *arena)
 {
     return atomic_load_explicit(&arena->inbox, memory_order_relaxed);

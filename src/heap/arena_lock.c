@@ -28,6 +28,7 @@ bool tn_arena_request_lock(struct tn_arena *arena)
     TN_ASSERT((user & ~TN_ARENA_OWNED) == arena->owner); /* one in the record's life */
     set_user(arena, user & ~TN_ARENA_OWNED);
     arena->turns = 0;
+    arena->user_changes = 0;
     if (arena->patience < PATIENCE_MAX)
         arena->patience += 1;
     return true;
@@ -57,7 +58,7 @@ void tn_arena_use(struct tn_arena *arena)
         return;
     }
     arena->turns += 1;
-    if (arena->turns >> arena->patience == 0 ||
+    if (arena->turns >> arena->patience == 0 || arena->divided ||
         !atomic_load_explicit(&tn_barrier_is_asymmetric, memory_order_relaxed) ||
         (arena->owner != 0 && arena->owner != tn_thread_word()))
         return;

@@ -6,6 +6,7 @@
 
 #include "base/contract.h"
 #include "base/host.h"
+#include "heap/arena_lock.h"
 #include "heap/sequence.h"
 
 enum {
@@ -26,47 +27,69 @@ void tn_magazines_drop(struct tn_magazines *magazines)
     tn_records_give(&magazines_records, magazines);
 }
 
-/* Gives the place to the thread; false: the place is taken, or there is no memory. */
-static bool claim_place(struct tn_magazines *magazines, size_t place, uintptr_t thread)
+/* A place where the thread may have a magazine: one without a magazine, or whose magazine is given
+ * up; NULL: all are taken. */
+static _Atomic(struct tn_magazine *) *find_place(struct tn_magazines *magazines, uintptr_t thread)
 {
-    struct tn_magazine *magazine =
-        atomic_load_explicit(&magazines->places[place], memory_order_acquire);
-    uintptr_t nobody = 0;
-    struct tn_magazine *made;
-
-    if (magazine != NULL)
-        return atomic_compare_exchange_strong_explicit(&magazine->thread, &nobody, thread,
-                                                       memory_order_relaxed, memory_order_relaxed);
-    made = tn_records_take(&magazine_records);
-    if (made == NULL)
-        return false;
-    made->id = (uint8_t)(place + 1);
-    atomic_store_explicit(&made->thread, thread, memory_order_relaxed);
-    if (atomic_compare_exchange_strong_explicit(&magazines->places[place], &magazine, made,
-                                                memory_order_release, memory_order_relaxed))
-        return true;
-    tn_records_give(&magazine_records, made);
-    return false;
-}
-
-void tn_magazine_claim(struct tn_magazines *magazines)
-{
-    const uintptr_t thread = tn_thread_word();
     const size_t first = tn_magazine_first_place(thread);
 
-    TN_ASSERT(tn_magazine_own(magazines) == NULL);
     for (size_t i = 0; i < TN_MAGAZINE_TRIES; i++) {
-        if (claim_place(magazines, (first + i) % TN_MAGAZINES, thread))
-            return;
+        _Atomic(struct tn_magazine *) *place = &magazines->places[(first + i) % TN_MAGAZINES];
+        struct tn_magazine *magazine = atomic_load_explicit(place, memory_order_acquire);
+
+        if (magazine == NULL || atomic_load_explicit(&magazine->thread, memory_order_relaxed) == 0)
+            return place;
     }
+    return NULL;
+}
+
+/* The arena's lock, which whoever closes the magazines has: a magazine is there before they are
+ * closed, and then its lock is taken; or it comes when they are open again. */
+static bool claim(struct tn_arena *arena, struct tn_magazines *magazines, struct tn_magazine *made)
+{
+    const uintptr_t thread = tn_thread_word();
+    _Atomic(struct tn_magazine *) *place;
+    struct tn_magazine *magazine;
+    bool takes = false;
+
+    tn_arena_lock(arena);
+    place = find_place(magazines, thread);
+    magazine = place != NULL ? atomic_load_explicit(place, memory_order_relaxed) : NULL;
+    if (magazine != NULL) {
+        atomic_store_explicit(&magazine->thread, thread, memory_order_relaxed);
+    } else if (place != NULL && made != NULL) {
+        made->id = (uint8_t)(place - magazines->places + 1);
+        atomic_store_explicit(&made->thread, thread, memory_order_relaxed);
+        atomic_store_explicit(place, made, memory_order_release);
+        takes = true;
+    }
+    tn_arena_unlock(arena);
+    return takes;
+}
+
+void tn_magazine_claim(struct tn_arena *arena)
+{
+    struct tn_magazines *magazines = tn_arena_magazines(arena);
+    _Atomic(struct tn_magazine *) *place = find_place(magazines, tn_thread_word());
+    struct tn_magazine *made = NULL;
+
+    TN_ASSERT(tn_magazine_own(magazines) == NULL);
+    if (place == NULL)
+        return;
+    if (atomic_load_explicit(place, memory_order_relaxed) == NULL)
+        made = tn_records_take(&magazine_records);
+    if (!claim(arena, magazines, made) && made != NULL)
+        tn_records_give(&magazine_records, made);
 }
 
 struct tn_magazine *tn_magazine_any(const struct tn_magazines *magazines)
 {
-    struct tn_magazine *magazine = tn_magazine_own(magazines);
+    const size_t first = tn_magazine_first_place(tn_thread_word());
+    struct tn_magazine *magazine = NULL;
 
     for (size_t i = 0; magazine == NULL && i < TN_MAGAZINES; i++)
-        magazine = atomic_load_explicit(&magazines->places[i], memory_order_acquire);
+        magazine = atomic_load_explicit(&magazines->places[(first + i) % TN_MAGAZINES],
+                                        memory_order_acquire);
     TN_ASSERT(magazine == NULL || magazines->places[magazine->id - 1] == magazine);
     return magazine;
 }
@@ -148,7 +171,7 @@ struct tn_block *tn_magazine_pop(struct tn_magazine *magazine)
 
     TN_ASSERT(tn_spin_is_taken(&magazine->lock) && magazine->count > 0);
     remove_round(magazine, 0);
-    atomic_store_explicit(&block->magazine, 0, memory_order_relaxed);
+    tn_magazine_forget(block);
     return block;
 }
 

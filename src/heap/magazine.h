@@ -29,8 +29,8 @@
  * The arena counts blocks that go out of its hands and come back, and a magazine the others. Live bytes
  * as the arena counts them are therefore never too low, and too high by the rounds.
  *
- * Trade-offs: 64 threads have magazines in an arena at a time, and two whose words collide in four
- * places share what one of them would have. Rounds may keep holes apart until the pool is locked; the
+ * Trade-offs: 64 threads have magazines in an arena at a time, and a thread whose four places are
+ * taken has none. An arena with magazines has no owner. Rounds may keep holes apart until the pool is locked; the
  * pool is locked before a heap grows.
  *
  * Source: J. Bonwick and J. Adams, Magazines and Vmem (USENIX 2001).
@@ -109,10 +109,11 @@ static inline struct tn_magazine *tn_magazine_own(const struct tn_magazines *mag
     return NULL;
 }
 
-/* Gives the calling thread a magazine, where there is a place. The caller holds no spin lock. */
-void tn_magazine_claim(struct tn_magazines *magazines);
+/* Gives the calling thread a magazine of the arena, which has none for it, where there is a place.
+ * The caller holds no spin lock. */
+void tn_magazine_claim(struct tn_arena *arena);
 
-/* Any magazine at all, the thread's own if there is one; NULL: none. */
+/* A magazine of another thread, not the same one for all who ask; NULL: there is none. */
 struct tn_magazine *tn_magazine_any(const struct tn_magazines *magazines);
 
 /* Takes the magazine's lock; false: the arena's magazines are closed, and the lock is not taken. While it
@@ -138,6 +139,17 @@ static inline void tn_magazine_leave(struct tn_magazine *magazine)
 struct tn_block *tn_magazine_take(struct tn_magazine *magazine, uint64_t bytes, uint64_t alignment,
                                   uint64_t requested);
 
+/* The magazine of a block that is of one. */
+static inline struct tn_magazine *tn_magazine_of(const struct tn_magazines *magazines,
+                                                 const struct tn_block *block)
+{
+    unsigned word = atomic_load_explicit(&block->magazine, memory_order_relaxed);
+
+    TN_ASSERT((word & ~(unsigned)TN_MAGAZINE_ROUND) != 0);
+    return atomic_load_explicit(&magazines->places[(word & ~(unsigned)TN_MAGAZINE_ROUND) - 1],
+                                memory_order_acquire);
+}
+
 /* Whether the block, whose entry is closed, is the magazine's and out. */
 static inline bool tn_magazine_has(const struct tn_magazine *magazine, const struct tn_block *block)
 {
@@ -153,12 +165,24 @@ static inline bool tn_magazine_is_full(const struct tn_magazine *magazine)
  * magazine is not full. stamp: the epoch now. */
 void tn_magazine_put(struct tn_magazine *magazine, struct tn_block *block, uint64_t stamp);
 
+/* The block is of no magazine any more, and the caller's alone. */
+static inline void tn_magazine_forget(struct tn_block *block)
+{
+    atomic_store_explicit(&block->magazine, 0, memory_order_relaxed);
+}
+
 /* Takes the oldest round out, which becomes the caller's alone, and stays freed in the magazine's
  * counts. The magazine is not empty. */
 struct tn_block *tn_magazine_pop(struct tn_magazine *magazine);
 
 /* Takes the block out of the magazine's counts of freed ones: the arena will count it. */
 void tn_magazine_uncount(struct tn_magazine *magazine, const struct tn_block *block);
+
+/* With the arena's lock, or for a look. */
+static inline bool tn_magazines_are_open(const struct tn_arena *arena)
+{
+    return atomic_load_explicit(&arena->magazines_open, memory_order_relaxed);
+}
 
 uint64_t tn_magazines_count_rounds(const struct tn_magazines *magazines); /* closed */
 

@@ -106,13 +106,12 @@ bool tn_sharing_leave(struct tn_inbox *inbox, const struct tn_arena *arena,
     return block != NULL;
 }
 
-/* Whether the block may wait as a round: its coalescing concerns this arena alone, and its memory
- * is not worth more to others. */
+/* Whether the block may wait as a round: its coalescing concerns this arena alone, and no size is
+ * worth more than the time. Reads what changes under the pool's lock alone. */
 static bool may_be_round(const struct tn_block *block)
 {
     TN_ASSERT(block->state == TN_BLOCK_LIVE && tn_block_is_plain(block));
-    return !block->segment->mixed && !tn_loose_is_edge(block) &&
-           block->units <= TN_LOOSE_LARGEST_UNITS;
+    return !block->segment->mixed && block->units <= TN_LOOSE_LARGE_UNITS;
 }
 
 /* Half of a full magazine's rounds go to the arena. */
@@ -130,73 +129,76 @@ static void make_room(struct tn_arena *arena, struct tn_magazine *magazine)
     }
 }
 
-/* Frees the block at the address to the magazine, to which it belongs already or comes. */
-static bool put_round(struct tn_arena *arena, struct tn_magazine *magazine,
-                      const struct tn_chunk *chunk, uint64_t address)
+/* Frees a LIVE block that is the magazine's, or whose entry is open and comes there. The arena is
+ * locked, and the magazine. */
+static bool put_round(struct tn_arena *arena, struct tn_magazine *magazine, struct tn_block *block,
+                      const struct tn_chunk *chunk)
 {
-    struct tn_block *block;
-    uint64_t offset;
-
-    TN_ASSERT(tn_arena_is_locked(arena));
-    if (!tn_arena_is_at(arena, chunk, address, &offset))
-        return false;
-    block = tn_live_at(chunk, offset);
-    if (block == NULL || !tn_magazine_has(magazine, block))
-        block = tn_live_close_at(chunk, offset); /* from now on the caller's alone */
-    if (block == NULL)
-        return false;
-    if (!may_be_round(block)) {
-        bool done = tn_loose_free(arena, block->heap, block);
-
-        if (!done)
-            tn_live_update(block); /* P23: open again */
-        return done;
+    if (!tn_magazine_has(magazine, block) && tn_live_close_at(chunk, block->offset) == NULL)
+        return false; /* freed meanwhile */
+    if (may_be_round(block) && tn_magazines_are_open(arena)) {
+        if (tn_magazine_is_full(magazine))
+            make_room(arena, magazine);
+        tn_magazine_put(magazine, block, tn_arena_epoch(arena));
+        return true;
     }
-    if (tn_magazine_is_full(magazine))
-        make_room(arena, magazine);
-    tn_magazine_put(magazine, block, tn_arena_epoch(arena));
-    return true;
+    tn_magazine_forget(block);
+    if (tn_loose_free(arena, block->heap, block))
+        return true;
+    tn_live_update(block); /* P23: open again */
+    return false;
 }
 
-static TN_APART bool lock_and_put_round(struct tn_arena *arena, struct tn_magazine *magazine,
-                                        const struct tn_chunk *chunk, uint64_t address)
+bool tn_sharing_free_of_magazine(struct tn_arena *arena, struct tn_magazine *own,
+                                 const struct tn_chunk *chunk, uint64_t address)
 {
+    struct tn_magazine *magazine = own;
+    struct tn_block *block = NULL;
     bool done = false;
+    uint64_t offset;
 
     tn_arena_lock(arena);
-    if (tn_magazine_enter(arena, magazine)) {
-        done = put_round(arena, magazine, chunk, address);
-        tn_magazine_leave(magazine);
+    if (arena->frees == TN_STEADY_SHARED && tn_arena_is_at(arena, chunk, address, &offset))
+        block = tn_live_at(chunk, offset);
+    if (block != NULL && tn_block_is_of_magazine(block))
+        magazine = tn_magazine_of(tn_arena_magazines(arena), block);
+    else if (!tn_magazines_are_open(arena))
+        magazine = NULL; /* this is freed as any block */
+    if (block != NULL && block->state == TN_BLOCK_LIVE && magazine != NULL) {
+        tn_spin_acquire(&magazine->lock);
+        done = put_round(arena, magazine, block, chunk);
+        tn_spin_release(&magazine->lock);
     }
     tn_arena_unlock(arena);
     return done;
 }
 
-/* What a look at a block has found, with the lock of some magazine. */
-enum found { NOTHING, OF_NO_MAGAZINE, OF_OTHER, ROOM, NO_ROOM };
+/* What a look has found with the lock of some magazine. */
+enum found { FREED, OTHERS, UNSEEN };
 
-/* Frees the block at the address if it is the magazine's, and there is room. *id: whose it is, if
- * it is another magazine's. */
-static enum found look_and_put(const struct tn_arena *arena, struct tn_magazine *magazine,
-                               const struct tn_chunk *chunk, uint64_t address, unsigned *id)
+/* Frees the block at the address if it is the magazine's, and there is room. *magazine: whose it
+ * is, if it is another magazine's. */
+static enum found look_and_put(const struct tn_arena *arena, struct tn_magazine **magazine,
+                               const struct tn_chunk *chunk, uint64_t address)
 {
-    struct tn_block *block;
+    struct tn_block *block = NULL;
     uint64_t offset;
 
-    if (!tn_arena_is_at(arena, chunk, address, &offset))
-        return NOTHING;
-    block = tn_live_at(chunk, offset);
-    if (block == NULL)
-        return NOTHING;
-    *id = atomic_load_explicit(&block->magazine, memory_order_relaxed);
-    if (*id == 0)
-        return OF_NO_MAGAZINE;
-    if (*id != magazine->id)
-        return *id < TN_MAGAZINE_ROUND ? OF_OTHER : NOTHING;
-    if (tn_magazine_is_full(magazine) || !may_be_round(block))
-        return NO_ROOM;
-    tn_magazine_put(magazine, block, tn_arena_epoch(arena));
-    return ROOM;
+    if (tn_arena_is_at(arena, chunk, address, &offset))
+        block = tn_live_at(chunk, offset);
+    if (block == NULL || !tn_block_is_of_magazine(block))
+        return UNSEEN;
+    if (!tn_magazine_has(*magazine, block)) {
+        struct tn_magazine *other = tn_magazine_of(tn_arena_magazines(arena), block);
+        bool is_other = other != *magazine;
+
+        *magazine = other;
+        return is_other ? OTHERS : UNSEEN; /* it is a round */
+    }
+    if (tn_magazine_is_full(*magazine) || !may_be_round(block))
+        return UNSEEN;
+    tn_magazine_put(*magazine, block, tn_arena_epoch(arena));
+    return FREED;
 }
 
 bool tn_sharing_put_round(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address)
@@ -204,21 +206,18 @@ bool tn_sharing_put_round(struct tn_arena *arena, const struct tn_chunk *chunk, 
     const struct tn_magazines *magazines = tn_arena_magazines(arena);
     struct tn_magazine *own = tn_magazine_own(magazines);
     struct tn_magazine *magazine = own != NULL ? own : tn_magazine_any(magazines);
-    enum found found = OF_OTHER;
+    enum found found = OTHERS;
 
-    for (int looks = 0; looks < 2 && found == OF_OTHER && magazine != NULL; looks++) {
-        unsigned id = 0;
+    if (!tn_magazines_are_open(arena))
+        return false;
+    for (int looks = 0; looks < 2 && found == OTHERS && magazine != NULL; looks++) {
+        struct tn_magazine *entered = magazine;
 
-        if (!tn_magazine_enter(arena, magazine))
-            return false;
-        found = look_and_put(arena, magazine, chunk, address, &id);
-        tn_magazine_leave(magazine);
-        if (found == OF_OTHER)
-            magazine = atomic_load_explicit(&magazines->places[id - 1], memory_order_acquire);
+        if (!tn_magazine_enter(arena, entered))
+            break;
+        found = look_and_put(arena, &magazine, chunk, address);
+        tn_magazine_leave(entered);
     }
-    if (found == OF_NO_MAGAZINE)
-        magazine = own; /* a thread that only frees has none */
-    if (magazine == NULL || (found != NO_ROOM && found != OF_NO_MAGAZINE))
-        return found == ROOM;
-    return lock_and_put_round(arena, magazine, chunk, address);
+    return found == FREED ||
+           (own != NULL && tn_sharing_free_of_magazine(arena, own, chunk, address));
 }

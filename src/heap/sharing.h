@@ -21,11 +21,15 @@ bool tn_sharing_receive(struct tn_arena *arena, const struct tn_heap *heap, uint
  * nothing has changed.
  *   tn_sharing_free_here   the arena is locked, or its owner has entered
  *   tn_sharing_leave       into the inbox, without a lock; false, too: the inbox is closed or full
- *   tn_sharing_put_round   to a magazine of an arena that has some, without a lock */
+ *   tn_sharing_put_round   to a magazine of an arena that has some, without a lock
+ *   tn_sharing_free_of_magazine   a block that is of a magazine, or comes to own, which may be NULL;
+ *                          without a lock, open or not */
 bool tn_sharing_free_here(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address);
 bool tn_sharing_leave(struct tn_inbox *inbox, const struct tn_arena *arena,
                       const struct tn_chunk *chunk, uint64_t address);
 TN_APART bool tn_sharing_put_round(struct tn_arena *arena, const struct tn_chunk *chunk,
                                    uint64_t address);
+TN_APART bool tn_sharing_free_of_magazine(struct tn_arena *arena, struct tn_magazine *own,
+                                          const struct tn_chunk *chunk, uint64_t address);
 
 #endif

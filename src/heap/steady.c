@@ -22,7 +22,9 @@ enum {
     /* Frees by other threads than an arena's user before it has an inbox: a stream may change
      * threads now and then. */
     GUEST_FREES = 16,
-    USER_CHANGES = 16, /* by allocations, before it has magazines */
+    USER_CHANGES = 16, /* by allocations, before it has magazines; */
+    CLOSES_ALONE = 8,  /* with one magazine used at most, before it has none again */
+    TURNS_ALONE = 64,  /* of one thread, whose end begins the count anew */
     RECORDS_FOR_CUT = 2,
     /* A slab's part has twice as many records, so threads rarely write to the same cache line. */
     RECORDS_FEW = 16,
@@ -206,7 +208,9 @@ bool tn_steady_divide(struct tn_arena *arena)
         atomic_store_explicit(&arena->magazines, made, memory_order_release);
         made = NULL;
     }
-    if (!arena->divided && arena->shared && tn_arena_magazines(arena) != NULL) {
+    /* The record may be another order's by now. */
+    if (!arena->divided && arena->shared && !tn_arena_is_captured(arena) &&
+        tn_arena_magazines(arena) != NULL) {
         arena->divided = true;
         open_magazines(arena);
     }
@@ -222,6 +226,8 @@ static bool wants_magazines(struct tn_arena *arena)
     TN_ASSERT(tn_arena_is_locked(arena));
     if (arena->divided || tn_arena_is_user(arena) || tn_arena_is_captured(arena))
         return false;
+    if (arena->turns >= TURNS_ALONE)
+        arena->user_changes = 0;
     arena->user_changes += 1;
     return arena->user_changes % USER_CHANGES == 0;
 }
@@ -245,7 +251,7 @@ bool tn_steady_lock_and_allocate(struct tn_arena *arena, const struct tn_steady_
     if (wanted && done)
         (void)tn_steady_divide(arena); /* without memory all goes on as before */
     else if (magazines != NULL && tn_magazine_own(magazines) == NULL)
-        tn_magazine_claim(magazines);
+        tn_magazine_claim(arena);
     return done;
 }
 
@@ -364,11 +370,14 @@ bool tn_steady_finish_free(uint64_t address, struct tn_steady_rest rest)
         return false;
     if (tn_arena_magazines(arena) != NULL && tn_sharing_put_round(arena, rest.chunk, address))
         return true;
-    if (!tn_arena_enter(arena))
-        return lock_and_free(arena, rest.chunk, address);
-    done = tn_sharing_free_here(arena, rest.chunk, address);
-    tn_arena_leave(arena);
-    return done;
+    if (!tn_arena_enter(arena)) {
+        done = lock_and_free(arena, rest.chunk, address);
+    } else {
+        done = tn_sharing_free_here(arena, rest.chunk, address);
+        tn_arena_leave(arena);
+    }
+    return done || (tn_arena_magazines(arena) != NULL &&
+                    tn_sharing_free_of_magazine(arena, NULL, rest.chunk, address));
 }
 
 /* Frees the blocks in the inbox and on their way there, and lets no more in. The pool is locked:
@@ -409,18 +418,28 @@ static void empty_magazine(struct tn_arena *arena, struct tn_magazine *magazine)
 /* The pool is locked. */
 static void close_magazines(struct tn_arena *arena, const struct tn_magazines *magazines)
 {
+    int used = 0;
+
     TN_ASSERT(tn_arena_is_locked(arena) && arena->divided);
     if (!atomic_load_explicit(&arena->magazines_open, memory_order_relaxed))
         return;
-    /* Relaxed: the release of each magazine's lock, taken next, says so to later holders. */
+    /* Relaxed: who uses a magazine takes its lock first, which is taken here next. */
     atomic_store_explicit(&arena->magazines_open, false, memory_order_relaxed);
     for (size_t i = 0; i < TN_MAGAZINES; i++) {
         struct tn_magazine *magazine =
             atomic_load_explicit(&magazines->places[i], memory_order_acquire);
 
-        if (magazine != NULL)
+        if (magazine != NULL) {
             empty_magazine(arena, magazine); /* P37 */
+            used += magazine->unused_closes == 1;
+        }
     }
+    arena->closes_alone = used > 1 ? 0 : arena->closes_alone + 1;
+    if (arena->closes_alone < CLOSES_ALONE)
+        return;
+    arena->closes_alone = 0;
+    arena->user_changes = 0;
+    arena->divided = false; /* one thread has come alone for long */
 }
 
 void tn_steady_end(struct tn_arena *arena)

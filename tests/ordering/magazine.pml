@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* heap/magazine.h: a thread takes its magazine's lock and looks whether the magazines are open; a thread with the pool's lock opens
+/* heap/magazine.h, with a magazine that is there before: another comes under the arena's lock alone. A thread takes its magazine's lock and looks whether the magazines are open; a thread with the pool's lock opens
  * them without any of their locks, and closes them, takes each lock once and has the rounds. Who finds them open sees what was
  * written before they were opened; who closes them sees every round; and then nobody puts or takes one.
  *

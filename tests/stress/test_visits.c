@@ -14,7 +14,15 @@
 
 #include "support/world.h"
 
-enum { OWNERS = 3, VISITORS = 3, KEPT = 64, QUEUE = 128, BYTES_MAX = 64 << 10, LARGE = 3 << 20 };
+enum {
+    OWNERS = 3,
+    VISITORS = 3,
+    KEPT = 64,
+    QUEUE = 128,
+    BYTES_MAX = 64 << 10,
+    LARGE = 3 << 20,
+    EDGE = 6 << 20
+};
 
 /* From one thread to one other. */
 struct queue {
@@ -95,6 +103,8 @@ static uint64_t *take(struct worker *owner)
 
     if (random % 256 == 1)
         bytes = LARGE;
+    if (random % 256 == 2)
+        bytes = EDGE; /* above what magazines have */
     OK(tarn_pool_malloc(pool, bytes < 16 ? 16 : bytes, 0, owner->stream, &block));
     return block;
 }

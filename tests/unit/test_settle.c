@@ -134,6 +134,24 @@ START_TEST(a_walk_id_is_on_no_block_when_it_is_given_again)
 }
 END_TEST
 
+/* A restore has two walks, and the second one's id must not come round over the first one's. */
+START_TEST(a_restore_frees_what_is_pending_wherever_its_walk_ids_are)
+{
+    tarn_checkpoint *checkpoint = NULL;
+    void *block;
+
+    OK(tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, stream, &checkpoint));
+    block = unit_alloc(pool, 4096, stream);
+    test_spin(other, 200);
+    OK(tarn_free_on(block, other));
+    ck_assert_uint_eq(unit_stats(pool).pending_count, 1);
+    pool->copies.last_walk_id = (uint8_t)(UINT8_MAX - _i);
+    OK(tarn_checkpoint_restore(checkpoint, stream, NULL));
+    ck_assert_uint_eq(unit_stats(pool).pending_count, 0);
+    OK(tarn_checkpoint_destroy(checkpoint));
+}
+END_TEST
+
 START_TEST(settling_a_pool_that_another_thread_may_change_is_a_broken_contract)
 {
     struct tn_settlement settlement = {.pool = pool, .walk_id = 7};
@@ -152,6 +170,7 @@ int main(void)
     tcase_add_test(tcase, a_restore_that_may_use_no_event_waits_and_a_take_does_not);
     tcase_add_test(tcase, a_stream_that_the_driver_does_not_put_behind_a_use_settles_nothing);
     tcase_add_test(tcase, a_walk_id_is_on_no_block_when_it_is_given_again);
+    tcase_add_loop_test(tcase, a_restore_frees_what_is_pending_wherever_its_walk_ids_are, 0, 4);
     unit_add_contract_test(tcase,
                            settling_a_pool_that_another_thread_may_change_is_a_broken_contract);
     return test_main(suite);

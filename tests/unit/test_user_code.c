@@ -252,13 +252,16 @@ START_TEST(an_inner_record_in_the_frame_of_another_function_ends_the_process)
 }
 END_TEST
 
-/* One word is enough, whichever it is: what writes there may leave gaps. */
+enum { WORDS = sizeof(struct tn_user_code) / sizeof(uintptr_t) };
+
+/* One word is enough, whichever it is: what writes there may leave gaps. The last is a byte of one. */
 START_TEST(a_record_that_was_written_over_ends_the_process)
 {
     struct tn_user_code code;
 
     tn_user_code_enter(&code, TN_USER_FREE_CALLBACK);
-    ((volatile unsigned char *)&code)[(size_t)_i * sizeof(uintptr_t)] ^= 2;
+    ((volatile unsigned char *)&code)[_i < WORDS ? (size_t)_i * sizeof(uintptr_t)
+                                                 : offsetof(struct tn_user_code, inside)] ^= 2;
     check_deeper();
 }
 END_TEST
@@ -287,7 +290,7 @@ int main(void)
     tcase_add_test_raise_signal(
         tcase, an_inner_record_in_the_frame_of_another_function_ends_the_process, SIGABRT);
     tcase_add_loop_test_raise_signal(tcase, a_record_that_was_written_over_ends_the_process,
-                                     SIGABRT, 0, sizeof(struct tn_user_code) / sizeof(uintptr_t));
+                                     SIGABRT, 0, WORDS + 1);
     tcase_add_test_raise_signal(tcase, a_block_that_ends_inside_ends_the_process, SIGABRT);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
