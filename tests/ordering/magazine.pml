@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* heap/magazine.h, with a magazine that is there before: another comes under the arena's lock alone. A thread takes its magazine's lock and looks whether the magazines are open; a thread with the pool's lock opens
+/* heap/magazine.h: a thread takes its magazine's lock and looks whether the magazines are open; a thread with the pool's lock opens
  * them without any of their locks, and closes them, takes each lock once and has the rounds. Who finds them open sees what was
- * written before they were opened; who closes them sees every round; and then nobody puts or takes one.
+ * written before they were opened; who closes them sees every round; and then nobody puts or takes one. The magazine is there
+ * from the start: another one comes under the arena's lock, which the closing thread has.
  *
  * Dropped, and then it must fail: DROP_OPEN, the release in open_magazines (heap/steady.c); DROP_LOOK, the acquire of the look in
  * tn_magazine_enter; DROP_LEAVE, the release of a magazine's lock; DROP_EMPTY, the lock that the closing thread takes. The lock,
