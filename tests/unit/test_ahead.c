@@ -25,13 +25,14 @@ struct growth {
 
 /* For the first growth of a large heap. The fewest chunks with at most 1/16 over: 30 MiB would have
  * to become 32, 2 over where 1.875 are allowed; 34 become 36, but that is no fewer chunks. Chunks
- * are of 32 MiB at most, or of a quarter of the block. From 64 MiB on a page over is allowed. */
+ * are of 32 MiB at most, or of a quarter of the block up to 128 MiB. From 64 MiB on a page over is
+ * allowed. */
 static const struct growth first_growths[] = {
-    {2, 2, 1},       {4, 4, 1},     {6, 6, 2},       {8, 8, 1},       {14, 14, 3},
-    {30, 30, 4},     {32, 32, 1},   {34, 34, 2},     {38, 40, 2},     {62, 64, 2},
-    {64, 64, 2},     {66, 66, 3},   {96, 96, 3},     {122, 122, 6},   {126, 128, 4},
-    {250, 250, 10},  {254, 256, 8}, {1022, 1024, 8}, {1024, 1024, 4}, {1026, 1026, 5},
-    {3072, 3072, 6},
+    {2, 2, 1},        {4, 4, 1},     {6, 6, 2},       {8, 8, 1},       {14, 14, 3},
+    {30, 30, 4},      {32, 32, 1},   {34, 34, 2},     {38, 40, 2},     {62, 64, 2},
+    {64, 64, 2},      {66, 66, 3},   {96, 96, 3},     {122, 122, 6},   {126, 128, 4},
+    {250, 250, 10},   {254, 256, 8}, {1022, 1024, 8}, {1024, 1024, 8}, {1026, 1026, 9},
+    {3072, 3072, 24},
 };
 
 START_TEST(the_first_growth_takes_the_fewest_chunks_with_at_most_a_sixteenth_over)
@@ -52,6 +53,36 @@ START_TEST(the_first_growth_takes_the_fewest_chunks_with_at_most_a_sixteenth_ove
                   chunk->bytes >= tn_segment_chunk_at(segment, at)->bytes);
     }
     OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+static uint64_t chunk_mib_for(const struct tn_heap *heap, uint64_t block_bytes)
+{
+    const struct tn_lack lack = {
+        .block_bytes = block_bytes, .need = block_bytes, .room = block_bytes};
+
+    return tn_growth_size_frugal(heap, &lack).chunk_bytes_max / MIB;
+}
+
+START_TEST(chunks_are_a_part_of_their_block_or_of_the_heap)
+{
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
+
+    tn_pool_lock(pool);
+    ck_assert_uint_eq(chunk_mib_for(heap, 2 * MIB), 32);
+    ck_assert_uint_eq(chunk_mib_for(heap, 256 * MIB), 64); /* a quarter */
+    ck_assert_uint_eq(chunk_mib_for(heap, 512 * MIB), 128);
+    ck_assert_uint_eq(chunk_mib_for(heap, 4 * GIB), 128);
+    ck_assert_uint_eq(chunk_mib_for(heap, 8 * GIB), 256); /* 1/32 */
+    ck_assert_uint_eq(chunk_mib_for(heap, 128 * GIB), 1024);
+    heap->mapped_bytes += 8 * GIB;
+    ck_assert_uint_eq(chunk_mib_for(heap, 2 * MIB), 128); /* 1/64 of the heap */
+    heap->mapped_bytes += 128 * GIB;
+    ck_assert_uint_eq(chunk_mib_for(heap, 2 * MIB), 256);
+    ck_assert_uint_eq(chunk_mib_for(heap, 512 * MIB), 256);
+    heap->mapped_bytes -= 136 * GIB;
+    ck_assert_uint_eq(chunk_mib_for(&pool->idle.heaps[TN_HEAP_LARGE], 2 * GIB), 512);
+    tn_pool_unlock(pool);
 }
 END_TEST
 
@@ -156,7 +187,7 @@ START_TEST(growing_ahead_ends_at_256_mib)
     (void)unit_alloc(pool, 4 * GIB, stream);
     heap->segment_bytes = GIB;
     ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 32 * MIB, false), 256 * MIB);
-    ck_assert_uint_eq(unit_stats(pool).chunk_count, 5);
+    ck_assert_uint_eq(unit_stats(pool).chunk_count, 33); /* 32 are the block's */
 }
 END_TEST
 
@@ -298,6 +329,7 @@ int main(void)
     tcase_add_loop_test(chunks,
                         the_first_growth_takes_the_fewest_chunks_with_at_most_a_sixteenth_over, 0,
                         (int)(sizeof first_growths / sizeof first_growths[0]));
+    tcase_add_test(chunks, chunks_are_a_part_of_their_block_or_of_the_heap);
     tcase_add_test(chunks, frugal_growth_maps_what_is_needed_to_the_page);
     tcase_add_test(chunks, a_heap_grows_ahead_by_an_eighth_of_what_it_has_mapped);
     tcase_add_test(chunks, growing_ahead_is_for_needs_below_it);
