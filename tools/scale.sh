@@ -228,8 +228,5 @@ tarn_malloc, in a capture | graphs with outputs | 60.4
 tarn_capture_end | graphs with outputs | 29.0
 tarn_capture_abort | graphs with outputs | 27.2
 tarn_graph_update | graphs with outputs | 24.4
-tarn_graph_guard | graphs with outputs | 19.8
-tarn_graph_audit | graphs with outputs | 20.6
-tarn_driver_graph_audit | graphs with outputs | 18.5
 tarn_graph_memory | graphs with outputs | 154.1
 KNOWN

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Most addresses are beginnings of blocks, which the index finds at once. The others are put in
- * order, and a search goes through each segment's blocks once beside them.
+ * order: those in one block, or in neighbours, are found one behind the other.
  *
  * Trade-offs: a pool with addresses inside blocks is locked twice, for nothing is put in order
  * under its lock. */
@@ -21,7 +21,10 @@
 #include "pools/janitor.h"
 #include "pools/pool.h"
 
-enum { AHEAD = 16 }; /* references: some hundred nanoseconds ahead */
+enum {
+    AHEAD = 16,     /* references: some hundred nanoseconds ahead */
+    STEPS_NEAR = 16 /* from block to block, before a search */
+};
 
 /* An address at which no block begins. */
 struct tn_inner {
@@ -178,6 +181,19 @@ static int compare_inner(const void *a, const void *b)
     return (first->address > second->address) - (first->address < second->address);
 }
 
+/* The block over the offset. block: one of the segment that begins before, or NULL. Most blocks
+ * searched in a row are near to each other. */
+static const struct tn_block *block_over(const struct tn_segment *segment,
+                                         const struct tn_block *block, uint64_t offset)
+{
+    for (int steps = 0; block != NULL && steps < STEPS_NEAR; steps++) {
+        if (tn_block_end(block) > offset)
+            return block;
+        block = block->next;
+    }
+    return tn_segment_block_at(segment, offset);
+}
+
 /* Finds the listed references, in order; the pool is locked again. */
 static void find_inner(const struct search *search, tarn_pool *pool)
 {
@@ -192,11 +208,8 @@ static void find_inner(const struct search *search, tarn_pool *pool)
             (struct tn_finding){.standing = TN_STANDING_UNMAPPED, .device = -1};
         if (now == NULL)
             continue; /* the segment is gone */
-        if (now != segment)
-            block = now->first_block;
+        block = block_over(now, now == segment ? block : NULL, inner->address - now->base);
         segment = now;
-        while (tn_block_end(block) <= inner->address - segment->base)
-            block = block->next;
         classify_block(search, pool, inner->index, block);
     }
 }
