@@ -206,8 +206,8 @@ tarn_block_at | streams gone | 2.1
 tarn_block_set_tag | streams gone | 1.7
 tarn_pool_malloc, grows | streams gone | 6.0
 tarn_pool_reserve | streams gone | 4.9
-tarn_checkpoint_take | streams gone | 374.9
-tarn_checkpoint_restore | streams gone | 363.1
+tarn_checkpoint_take | streams gone | 55.6
+tarn_checkpoint_restore | streams gone | 35.9
 tarn_pool_blocks | streams gone | 20.3
 tarn_pool_check_live | streams gone | 12.3
 tarn_stream_retire | pools | 696.6

@@ -231,7 +231,9 @@ static struct tn_block **head_of(struct tn_bins *bins, unsigned word, uint64_t b
 
 void tn_bins_reverse(struct tn_bins *bins)
 {
-    for (unsigned word = 0; word < TN_BIN_WORDS; word++) {
+    for (uint64_t words = bins->word_map; words != 0; words &= words - 1) {
+        unsigned word = (unsigned)__builtin_ctzll(words);
+
         for (uint64_t bits = bins->words[word]; bits != 0; bits &= bits - 1) {
             struct tn_block **head = head_of(bins, word, bits);
 
@@ -328,11 +330,15 @@ static bool check_sorted(const struct tn_block *block, uint64_t *steps, bool *is
 
 bool tn_bins_sort(struct tn_bins *bins, uint64_t *steps)
 {
-    for (unsigned word = 0; word < TN_BIN_WORDS; word++) {
+    for (uint64_t words = bins->word_map; words != 0; words &= words - 1) {
+        unsigned word = (unsigned)__builtin_ctzll(words);
+
         for (uint64_t bits = bins->words[word]; bits != 0; bits &= bits - 1) {
             struct tn_block **head = head_of(bins, word, bits);
             bool is_sorted;
 
+            if ((*head)->list_next == NULL)
+                continue;
             if (!check_sorted(*head, steps, &is_sorted))
                 return false;
             if (!is_sorted)

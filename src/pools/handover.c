@@ -450,6 +450,8 @@ void tn_idle_sort(tarn_pool *pool)
         pool->idle.heaps[TN_HEAP_LARGE].mapped_bytes == 0)
         return;
     for (struct tn_segment *segment = pool->segments.first; segment != NULL;
-         segment = segment->next)
-        sort_segment(pool, segment);
+         segment = segment->next) {
+        if (segment->idle_bytes > 0) /* P2 */
+            sort_segment(pool, segment);
+    }
 }

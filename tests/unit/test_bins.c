@@ -82,6 +82,18 @@ START_TEST(bins_are_turned_round)
 END_TEST
 
 /* Beside a walk in order of address. */
+START_TEST(a_bin_with_one_block_is_in_order)
+{
+    uint64_t looks = 0;
+
+    (void)insert(0, 4096);
+    (void)insert(1, 2 * TN_MIB);
+    ck_assert(tn_bins_sort(&bins, &looks));
+    (void)insert(2, 4096);
+    ck_assert(!tn_bins_sort(&bins, &looks));
+}
+END_TEST
+
 START_TEST(bins_are_put_in_order_of_segment_and_address)
 {
     static struct tn_segment segments[2] = {{.index = 1}, {.index = 0}};
@@ -448,6 +460,7 @@ int main(void)
     tcase_add_test(find, the_smallest_and_the_largest_size_have_bins);
     tcase_add_test(find, the_newest_block_of_a_size_comes_first);
     tcase_add_test(find, bins_are_turned_round);
+    tcase_add_test(find, a_bin_with_one_block_is_in_order);
     tcase_add_test(find, bins_are_put_in_order_of_segment_and_address);
     tcase_add_test(find, a_good_fit_comes_before_a_larger_block);
     tcase_add_test(find, blocks_too_small_in_the_own_bin_are_passed_over);
