@@ -200,7 +200,6 @@ tarn_block_set_tag | streams with memory | 1.7
 tarn_pool_malloc, grows | streams with memory | 7.3
 tarn_pool_reserve | streams with memory | 9.2
 tarn_begin_allocate_to_pool | streams with memory | 2.0
-tarn_graph_memory | streams with memory | 1.9
 tarn_malloc, grows | streams gone | 6.0
 tarn_block_at | streams gone | 2.1
 tarn_block_set_tag | streams gone | 1.7
@@ -210,23 +209,8 @@ tarn_checkpoint_take | streams gone | 55.6
 tarn_checkpoint_restore | streams gone | 35.9
 tarn_pool_blocks | streams gone | 20.3
 tarn_pool_check_live | streams gone | 12.3
-tarn_stream_retire | pools | 696.6
-tarn_stream_retire, unknown | pools | 969.8
-tarn_graph_memory | pools | 145.6
-tarn_device_graph_memory | pools | 776.9
-tarn_stream_retire | adopted graphs | 192.7
-tarn_stream_retire, unknown | adopted graphs | 265.6
-tarn_malloc, behind adopted, oldest | adopted graphs | 24.7
-tarn_graph_memory | adopted graphs | 81.7
-tarn_stream_retire | released pools | 97.6
-tarn_stream_retire, unknown | released pools | 114.1
-tarn_graph_memory | released pools | 35.5
-tarn_device_graph_memory | released pools | 106.5
-tarn_graph_memory | guarded graphs | 29.0
-tarn_graph_memory | graphs | 141.1
 tarn_malloc, in a capture | graphs with outputs | 60.4
 tarn_capture_end | graphs with outputs | 29.0
 tarn_capture_abort | graphs with outputs | 27.2
 tarn_graph_update | graphs with outputs | 24.4
-tarn_graph_memory | graphs with outputs | 154.1
 KNOWN

@@ -40,7 +40,7 @@
  * KERNEL    the library's own kernels          loading them              all else
  * PINNED    page-locked memory that nobody     nothing                   all else
  *           has
- * HOLDS     a device's index of holds          nothing                   all else
+ * INDEX     a device's index of its pools      nothing                   all else
  * RECORDS   one kind of recycled records       host allocation           all else
  * AWAKE     a device's lists of pools: those   nothing                   all else
  *           awake, those which may end, and
@@ -73,7 +73,7 @@ enum tn_rank {
     TN_RANK_OPEN,
     TN_RANK_KERNEL,
     TN_RANK_PINNED,
-    TN_RANK_HOLDS,
+    TN_RANK_INDEX,
     TN_RANK_RECORDS,
     TN_RANK_AWAKE,
     TN_RANK_COUNTS,

@@ -58,9 +58,9 @@ static void recycle_spent(void)
     }
 }
 
-static void put(struct tn_hold *hold, enum tn_hold_key by, uint64_t key)
+static void put(struct tn_hold *hold, enum tn_index_key by, uint64_t key)
 {
-    struct tn_hold_entry *entry = &hold->entries[by];
+    struct tn_index_entry *entry = &hold->entries[by];
 
     TN_ASSERT(tn_lock_is_held(hold->holds->lock));
     if (entry->key == 0) {
@@ -69,19 +69,19 @@ static void put(struct tn_hold *hold, enum tn_hold_key by, uint64_t key)
         entry->pool_serial = hold->holds->pool_serial;
     }
     if (entry->key != key)
-        tn_hold_index_put(hold->holds->index, by, entry, key); /* P31 */
+        tn_pool_index_put(hold->holds->index, by, entry, key); /* P31 */
 }
 
-static struct tn_hold *first_of(const struct tn_holds *holds, enum tn_hold_key by, uint64_t key)
+static struct tn_hold *first_of(const struct tn_holds *holds, enum tn_index_key by, uint64_t key)
 {
     TN_ASSERT(tn_lock_is_held(holds->lock));
-    return key != 0 ? tn_hold_index_first(holds->index, by, holds->pool, key) : NULL;
+    return key != 0 ? tn_pool_index_first(holds->index, by, holds->pool, key) : NULL;
 }
 
-static struct tn_hold *next_of(const struct tn_hold *hold, enum tn_hold_key by)
+static struct tn_hold *next_of(const struct tn_hold *hold, enum tn_index_key by)
 {
     TN_ASSERT(tn_lock_is_held(hold->holds->lock));
-    return tn_hold_index_next(hold->holds->index, &hold->entries[by]);
+    return tn_pool_index_next(hold->holds->index, &hold->entries[by]);
 }
 
 /* Holds of no capture are found by none. */
@@ -93,13 +93,13 @@ static uint64_t key_of_capture(uint64_t capture_id)
 void tn_hold_set_graph(struct tn_hold *hold, tn_cu_graph graph)
 {
     hold->graph = graph;
-    put(hold, TN_HOLD_GRAPH, (uintptr_t)graph);
+    put(hold, TN_BY_GRAPH, (uintptr_t)graph);
 }
 
 void tn_hold_set_keeper(struct tn_hold *hold, tn_cu_graph keeper)
 {
     hold->keeper = keeper;
-    put(hold, TN_HOLD_KEEPER, (uintptr_t)keeper);
+    put(hold, TN_BY_KEEPER, (uintptr_t)keeper);
 }
 
 static void enter_lists(struct tn_holds *holds, struct tn_hold *hold)
@@ -164,7 +164,7 @@ tarn_status tn_hold_make(struct tn_holds *holds, struct tn_order order, bool own
     made->node_count = TN_NODES_UNKNOWN;
     enter_lists(holds, made);
     if (order.capture_id != TN_HOLD_NO_CAPTURE)
-        put(made, TN_HOLD_CAPTURE, order.capture_id);
+        put(made, TN_BY_CAPTURE, order.capture_id);
     if (!owned)
         atomic_fetch_add(holds->user_count, 1);
     *hold = made;
@@ -174,25 +174,25 @@ tarn_status tn_hold_make(struct tn_holds *holds, struct tn_order order, bool own
 struct tn_hold *tn_hold_find(const struct tn_holds *holds, uint64_t capture_id)
 {
     struct tn_hold *hold =
-        holds->open_count > 0 ? first_of(holds, TN_HOLD_CAPTURE, key_of_capture(capture_id)) : NULL;
+        holds->open_count > 0 ? first_of(holds, TN_BY_CAPTURE, key_of_capture(capture_id)) : NULL;
 
     while (hold != NULL && !hold->open)
-        hold = next_of(hold, TN_HOLD_CAPTURE);
+        hold = next_of(hold, TN_BY_CAPTURE);
     return hold;
 }
 
 bool tn_holds_have(const struct tn_holds *holds, uint64_t capture_id, tn_cu_graph graph)
 {
-    return first_of(holds, TN_HOLD_CAPTURE, key_of_capture(capture_id)) != NULL ||
-           first_of(holds, TN_HOLD_GRAPH, (uintptr_t)graph) != NULL;
+    return first_of(holds, TN_BY_CAPTURE, key_of_capture(capture_id)) != NULL ||
+           first_of(holds, TN_BY_GRAPH, (uintptr_t)graph) != NULL;
 }
 
 const struct tn_hold *tn_hold_find_graph(const struct tn_holds *holds, tn_cu_graph graph)
 {
     const struct tn_hold *found = NULL;
 
-    for (const struct tn_hold *hold = first_of(holds, TN_HOLD_GRAPH, (uintptr_t)graph);
-         hold != NULL; hold = next_of(hold, TN_HOLD_GRAPH)) {
+    for (const struct tn_hold *hold = first_of(holds, TN_BY_GRAPH, (uintptr_t)graph); hold != NULL;
+         hold = next_of(hold, TN_BY_GRAPH)) {
         if (found == NULL || (hold->open && (!found->open || hold->serial < found->serial)) ||
             (!hold->open && !found->open && hold->serial > found->serial))
             found = hold;
@@ -205,8 +205,8 @@ const struct tn_hold *tn_holds_select(struct tn_holds *holds, tn_cu_graph keeper
 {
     const struct tn_hold *first = NULL;
 
-    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, (uintptr_t)keeper); hold != NULL;
-         hold = next_of(hold, TN_HOLD_KEEPER)) {
+    for (struct tn_hold *hold = first_of(holds, TN_BY_KEEPER, (uintptr_t)keeper); hold != NULL;
+         hold = next_of(hold, TN_BY_KEEPER)) {
         TN_ASSERT(hold->keeper == keeper);
         TN_ASSERT(first == NULL || hold->serial < first->serial);
         hold->selected = first;
@@ -219,9 +219,9 @@ void tn_holds_forget_graph(struct tn_holds *holds, tn_cu_graph graph)
 {
     struct tn_hold *next;
 
-    for (struct tn_hold *hold = first_of(holds, TN_HOLD_GRAPH, (uintptr_t)graph); hold != NULL;
+    for (struct tn_hold *hold = first_of(holds, TN_BY_GRAPH, (uintptr_t)graph); hold != NULL;
          hold = next) {
-        next = next_of(hold, TN_HOLD_GRAPH);
+        next = next_of(hold, TN_BY_GRAPH);
         if (!hold->open)
             tn_hold_set_graph(hold, NULL);
     }
@@ -230,8 +230,8 @@ void tn_holds_forget_graph(struct tn_holds *holds, tn_cu_graph graph)
 void tn_holds_forget_capture(struct tn_holds *holds, uint64_t capture_id)
 {
     TN_ASSERT(capture_id != 0);
-    for (struct tn_hold *hold = first_of(holds, TN_HOLD_CAPTURE, key_of_capture(capture_id));
-         hold != NULL; hold = next_of(hold, TN_HOLD_CAPTURE)) {
+    for (struct tn_hold *hold = first_of(holds, TN_BY_CAPTURE, key_of_capture(capture_id));
+         hold != NULL; hold = next_of(hold, TN_BY_CAPTURE)) {
         hold->expected = hold->expected || hold->keeper == hold->graph;
         if (hold->keeper == hold->graph)
             tn_hold_set_keeper(hold, NULL);
@@ -388,7 +388,7 @@ void tn_hold_leave(struct tn_hold *hold, bool proven)
     if (!hold->settled)
         atomic_fetch_add(&holds->index->early_count, 1); /* before the index lacks it */
     for (int by = 0; by < TN_HOLD_KEYS; by++)
-        put(hold, (enum tn_hold_key)by, 0);
+        put(hold, (enum tn_index_key)by, 0);
     leave_list(holds, hold);
     tn_births_drop(&hold->births);
     tn_chunk_set_free(&hold->chunks);
@@ -445,8 +445,8 @@ uint64_t tn_holds_end_mark(struct tn_holds *holds, tn_cu_graph keeper, bool *ope
 struct tn_hold *tn_hold_find_owned(struct tn_holds *holds, uint64_t capture_id)
 {
     TN_ASSERT(tn_lock_is_held(holds->lock));
-    for (struct tn_hold *hold = first_of(holds, TN_HOLD_CAPTURE, key_of_capture(capture_id));
-         hold != NULL; hold = next_of(hold, TN_HOLD_CAPTURE)) {
+    for (struct tn_hold *hold = first_of(holds, TN_BY_CAPTURE, key_of_capture(capture_id));
+         hold != NULL; hold = next_of(hold, TN_BY_CAPTURE)) {
         if (hold->owned)
             return hold;
     }
@@ -500,9 +500,9 @@ void tn_holds_expect(struct tn_holds *holds, tn_cu_graph keeper)
 {
     struct tn_hold *next;
 
-    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, (uintptr_t)keeper); hold != NULL;
+    for (struct tn_hold *hold = first_of(holds, TN_BY_KEEPER, (uintptr_t)keeper); hold != NULL;
          hold = next) {
-        next = next_of(hold, TN_HOLD_KEEPER);
+        next = next_of(hold, TN_BY_KEEPER);
         hold->expected = true;
         set_known(hold, false);
         tn_hold_set_keeper(hold, NULL);
@@ -512,8 +512,8 @@ void tn_holds_expect(struct tn_holds *holds, tn_cu_graph keeper)
 void tn_holds_know(struct tn_holds *holds, tn_cu_graph keeper)
 {
     TN_ASSERT(keeper != NULL);
-    for (struct tn_hold *hold = first_of(holds, TN_HOLD_KEEPER, (uintptr_t)keeper); hold != NULL;
-         hold = next_of(hold, TN_HOLD_KEEPER))
+    for (struct tn_hold *hold = first_of(holds, TN_BY_KEEPER, (uintptr_t)keeper); hold != NULL;
+         hold = next_of(hold, TN_BY_KEEPER))
         set_known(hold, true);
 }
 
@@ -532,7 +532,7 @@ bool tn_holds_may_let_go(const struct tn_holds *holds)
 
 void tn_hold_keep_by(struct tn_hold *hold, tn_cu_graph keeper)
 {
-    const struct tn_hold *other = first_of(hold->holds, TN_HOLD_KEEPER, (uintptr_t)keeper);
+    const struct tn_hold *other = first_of(hold->holds, TN_BY_KEEPER, (uintptr_t)keeper);
 
     TN_ASSERT(hold == hold->holds->first && hold->keeper == NULL);
     hold->beside = other != NULL;

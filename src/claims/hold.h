@@ -35,7 +35,7 @@
  * A hold that closes or is dropped ends arenas and frees blocks which waited for it:
  * pools/captures.h does this. Here only the records change.
  *
- * Searches by capture and graph go by the device's index (claims/hold_index.h).
+ * Searches by capture and graph go by the device's index (heap/pool_index.h).
  *
  * Locking: the lock of the pool whose holds they are, except where a comment differs. Records are
  * recycled, never freed. */
@@ -46,7 +46,7 @@
 
 #include "driver/gpu.h"
 #include "heap/arena.h"
-#include "claims/hold_index.h"
+#include "heap/pool_index.h"
 #include "heap/chunk_set.h"
 
 enum tn_claim {
@@ -114,7 +114,7 @@ struct tn_hold {
     struct tn_chunk_set chunks;
     const struct tn_hold *selected; /* scratch of tn_holds_select; guarded by the pool's lock */
     bool settled;                   /* its capture was said to be over */
-    struct tn_hold_entry entries[TN_HOLD_KEYS]; /* P31; in a hold without a capture no capture's */
+    struct tn_index_entry entries[TN_HOLD_KEYS]; /* P31; in a hold without a capture no capture's */
 };
 
 #define TN_NODES_UNKNOWN SIZE_MAX
@@ -135,7 +135,7 @@ struct tn_holds {
     /* Immutable: */
     tarn_pool *pool;             /* the holds' pool; never dereferenced */
     uint64_t pool_serial;        /* rises with each pool of the device */
-    struct tn_hold_index *index; /* the device's */
+    struct tn_pool_index *index; /* the device's */
     const struct tn_lock *lock;  /* the pool's lock, which guards the holds; for assertions */
     struct tn_gpu *gpu;
     const struct tn_chunk_table *chunks; /* of the pool */

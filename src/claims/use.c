@@ -207,7 +207,7 @@ void tn_uses_enter_fences(struct tn_streams *streams, struct tn_block *block)
 void tn_uses_forget(const struct tn_streams *streams, struct tn_segment *segments,
                     tn_cu_stream handle)
 {
-    if (atomic_load_explicit(&streams->captured_use_count, memory_order_relaxed) == 0)
+    if (!tn_uses_are_captured(streams))
         return;
     for (struct tn_block *block = tn_live_first(segments); block != NULL;
          block = tn_live_next(block)) {

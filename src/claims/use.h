@@ -54,6 +54,12 @@ void tn_uses_enter_fences(struct tn_streams *streams, struct tn_block *block);
 /* Ends all uses of the block. */
 void tn_uses_end(struct tn_streams *streams, struct tn_block *block);
 
+/* Whether there are uses in captures. */
+static inline bool tn_uses_are_captured(const struct tn_streams *streams)
+{
+    return atomic_load_explicit(&streams->captured_use_count, memory_order_relaxed) > 0;
+}
+
 /* The stream with this handle is retired: the uses of live blocks in captures, in these segments,
  * forget the handle. Looks at no block where no use in a capture is known. */
 void tn_uses_forget(const struct tn_streams *streams, struct tn_segment *segments,

@@ -2,8 +2,8 @@
 /* An account is of a single graph, or of all graphs of a device. It has three steps:
  * - It reads the graphs back, counts their nodes, and notes the addresses of Tarn's that the nodes
  *   name.
- * - It lays the maps of all holds over each other, word by word. This tells the chunks that a
- *   single accounted graph holds from the chunks that others hold, too.
+ * - It lays the maps of holds over each other, word by word: of the graph's own holds, or of all. A
+ *   chunk with more holds than its first holder has there is held by others, too.
  * - It looks the noted addresses up, in order: addresses in the same block stand side by side.
  *
  * A hold counts for the graph that keeps it: for a body, the outermost graph. A hold whose keeper
@@ -152,17 +152,30 @@ static bool is_accounted(const struct account *account, tn_cu_graph graph)
                    compare_graphs) != NULL;
 }
 
-/* Adds the chunks of a word of the maps; the pool is locked. */
-static void add_word(struct account *account, const tarn_pool *pool, size_t word)
+/* The pool's holds that count: all, or those of the single graph. The pool is locked. */
+static const struct tn_hold *first_hold(const struct account *account, tarn_pool *pool)
+{
+    return account->whole ? pool->holds.first : tn_holds_select(&pool->holds, account->graphs[0]);
+}
+
+static const struct tn_hold *next_hold(const struct account *account, const struct tn_hold *hold)
+{
+    return account->whole ? hold->next : hold->selected;
+}
+
+/* Adds the chunks of a word of the maps; first: the pool's first hold that counts. */
+static void add_word(struct account *account, const tarn_pool *pool, const struct tn_hold *first,
+                     size_t word)
 {
     tarn_graph_memory_info *memory = &account->memory;
     const void *holders[BITS] = {NULL}; /* the first holder of each chunk */
+    uint64_t counts[BITS] = {0};        /* and how many holds of its have the chunk */
     uint64_t held = 0;
     uint64_t accounted = 0; /* by one accounted graph, or by several */
     uint64_t several = 0;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (const struct tn_hold *hold = pool->holds.first; hold != NULL; hold = hold->next) {
+    for (const struct tn_hold *hold = first; hold != NULL; hold = next_hold(account, hold)) {
         uint64_t bits = tn_chunk_set_word(&hold->chunks, word);
         const void *holder = hold->keeper != NULL ? (const void *)hold->keeper : hold;
 
@@ -171,11 +184,17 @@ static void add_word(struct account *account, const tarn_pool *pool, size_t word
 
             if (holders[at] == NULL)
                 holders[at] = holder;
-            several |= (uint64_t)(holders[at] != holder) << at;
+            counts[at] += holders[at] == holder;
         }
         held |= bits;
         if (bits != 0 && is_accounted(account, hold->keeper))
             accounted |= bits;
+    }
+    for (uint64_t left = accounted; left != 0; left &= left - 1) {
+        int at = __builtin_ctzll(left);
+
+        if (pool->chunks.by_id[BITS * word + (size_t)at]->hold_count > counts[at]) /* P7 */
+            several |= (uint64_t)1 << at;
     }
     memory->own_pool_bytes += tn_holds_bytes_in(&pool->holds, word, accounted & ~several);
     memory->shared_pool_bytes += tn_holds_bytes_in(&pool->holds, word, accounted & several);
@@ -183,33 +202,46 @@ static void add_word(struct account *account, const tarn_pool *pool, size_t word
         memory->other_pool_bytes += tn_holds_bytes_in(&pool->holds, word, held & ~accounted);
 }
 
+/* Whether any of the holds has a chunk in the word. */
+static bool is_word_held(const struct account *account, const struct tn_hold *first, size_t word)
+{
+    const struct tn_hold *hold = first;
+
+    while (hold != NULL && tn_chunk_set_word(&hold->chunks, word) == 0)
+        hold = next_hold(account, hold);
+    return hold != NULL;
+}
+
 static bool add_pool(tarn_pool *pool, void *account)
 {
-    for (size_t word = 0; pool->holds.first != NULL && BITS * word < pool->chunks.ids; word++)
-        add_word(account, pool, word);
+    const struct tn_hold *first = first_hold(account, pool);
+
+    for (size_t word = 0; first != NULL && BITS * word < pool->chunks.ids; word++) {
+        if (is_word_held(account, first, word))
+            add_word(account, pool, first, word);
+    }
     return false;
 }
 
 /* -- What is only referred to ------------------------------------------------------------------ */
 
 /* Whether add_word has counted the chunk. */
-static bool is_counted(const struct account *account, const tarn_pool *pool,
+static bool is_counted(const struct account *account, const struct tn_hold *first,
                        const struct tn_chunk *chunk)
 {
-    const struct tn_hold *hold = pool->holds.first;
+    const struct tn_hold *hold = first;
 
-    TN_ASSERT(tn_pool_is_locked(pool));
     if (account->whole)
         return chunk->hold_count > 0;
-    while (hold != NULL &&
-           !(is_accounted(account, hold->keeper) && tn_chunk_set_has_id(&hold->chunks, chunk->id)))
-        hold = hold->next;
+    while (hold != NULL && !tn_chunk_set_has_id(&hold->chunks, chunk->id))
+        hold = next_hold(account, hold);
     return hold != NULL;
 }
 
-static uint64_t uncounted_bytes(const struct account *account, const tarn_pool *pool,
+static uint64_t uncounted_bytes(const struct account *account, tarn_pool *pool,
                                 const struct tn_block *block)
 {
+    const struct tn_hold *first = first_hold(account, pool);
     uint64_t bytes = 0;
 
     TN_ASSERT(tn_pool_is_locked(pool));
@@ -217,7 +249,7 @@ static uint64_t uncounted_bytes(const struct account *account, const tarn_pool *
         const struct tn_chunk *chunk = tn_block_chunk_at(block, at);
         uint64_t end = tn_min(tn_chunk_end(chunk), tn_block_end(block));
 
-        if (!is_counted(account, pool, chunk))
+        if (!is_counted(account, first, chunk))
             bytes += end - at;
         at = end;
     }
@@ -281,7 +313,12 @@ static tarn_status finish(struct account *account, tarn_status status,
 {
     if (status == TARN_OK) {
         sort_and_unite(account);
-        (void)tn_device_visit(account->device, add_pool, account);
+        if (account->whole)
+            (void)tn_device_visit_listed(account->device, TN_POOLS_HELD, add_pool, account);
+        else
+            (void)tn_device_visit_holders(
+                account->device, &(const struct tn_index_keys){.keeper = account->graphs[0]},
+                add_pool, account);
         status = add_externals(account);
     }
     tn_host_free(account->graphs);

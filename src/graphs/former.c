@@ -39,17 +39,17 @@ static bool is_former(struct search *search, const struct tn_hold *hold)
     return search->sight == TN_SIGHT_RAW || count_nodes(search) == 0;
 }
 
-static void forget_by(struct search *search, tarn_pool *pool, enum tn_hold_key by)
+static void forget_by(struct search *search, tarn_pool *pool, enum tn_index_key by)
 {
     struct tn_hold *next;
 
     for (struct tn_hold *hold =
-             tn_hold_index_first(pool->holds.index, by, pool, (uintptr_t)search->graph);
+             tn_pool_index_first(pool->holds.index, by, pool, (uintptr_t)search->graph);
          hold != NULL; hold = next) {
-        next = tn_hold_index_next(pool->holds.index, &hold->entries[by]);
+        next = tn_pool_index_next(pool->holds.index, &hold->entries[by]);
         if (!is_former(search, hold))
             continue;
-        if (by == TN_HOLD_GRAPH)
+        if (by == TN_BY_GRAPH)
             tn_hold_set_graph(hold, NULL);
         else
             tn_hold_set_keeper(hold, NULL);
@@ -59,19 +59,19 @@ static void forget_by(struct search *search, tarn_pool *pool, enum tn_hold_key b
 static bool forget(tarn_pool *pool, void *search)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
-    forget_by(search, pool, TN_HOLD_GRAPH);
-    forget_by(search, pool, TN_HOLD_KEEPER);
+    forget_by(search, pool, TN_BY_GRAPH);
+    forget_by(search, pool, TN_BY_KEEPER);
     return false;
 }
 
 /* Whether any pool has a hold with one of the keys. */
-static bool is_any(tarn_device *device, const struct tn_hold_keys *keys)
+static bool is_any(tarn_device *device, const struct tn_index_keys *keys)
 {
     uint64_t below = UINT64_MAX;
     bool any;
 
     tn_lock_acquire(&device->lock);
-    any = tn_hold_index_pool(&device->holds, keys, &below) != NULL;
+    any = tn_pool_index_pool(&device->index, keys, &below) != NULL;
     tn_lock_release(&device->lock);
     return any;
 }
@@ -79,13 +79,14 @@ static bool is_any(tarn_device *device, const struct tn_hold_keys *keys)
 void tn_former_forget(tarn_device *device, uint64_t capture_id, tn_cu_graph graph,
                       enum tn_sight sight)
 {
-    const struct tn_hold_keys keys = {.graph = graph, .keeper = graph};
+    const struct tn_index_keys keys = {.graph = graph, .keeper = graph};
     struct search search = {
         .gpu = &device->gpu, .graph = graph, .sight = sight, .node_count = TN_NODES_UNKNOWN};
 
     TN_ASSERT(graph != NULL && !tn_lock_held(TN_RANK_DEVICE));
     if (!is_any(device, &keys) ||
-        (capture_id != 0 && is_any(device, &(const struct tn_hold_keys){.capture_id = capture_id})))
+        (capture_id != 0 &&
+         is_any(device, &(const struct tn_index_keys){.capture_id = capture_id})))
         return;
     (void)tn_device_visit_holders(device, &keys, forget, &search);
 }

@@ -28,6 +28,7 @@
 #include "heap/heap.h"
 #include "heap/inbox.h"
 #include "heap/live_index.h"
+#include "heap/pool_index.h"
 #include "heap/rounding.h"
 #include "heap/tally.h"
 #include "nodes/ancestry.h"
@@ -131,6 +132,7 @@ struct tn_arena {
      * the next stream may get that handle. */
     atomic_uintptr_t stream;
     struct tn_arena_link in[TN_ARENA_LISTS]; /* where its pool lists it */
+    struct tn_index_entry by_stream;         /* P38 */
     uint32_t unused_locks;       /* of the pool in a row, without a call that used it between */
     uint64_t saved_count;        /* blocks of its order in checkpoints */
     struct tn_fence *fence;      /* retired: the fence which ends the stream's work; else NULL */

@@ -356,6 +356,12 @@ static tarn_status check_table(const tarn_pool *pool)
             TN_EXPECT_EQUAL("P16", "the table's arena of an order",
                             (uintptr_t)tn_arena_seek(pool, arena->order), (uintptr_t)arena);
         count += arena->fence == NULL;
+        TN_EXPECT_EQUAL(
+            "P38", "the key of an arena in the index", arena->by_stream.key,
+            arena->fence == NULL && arena->order.capture_id == 0 ? arena->order.stream_id : 0);
+        TN_EXPECT_EQUAL("P38", "whether the index has an arena under its stream",
+                        tn_pool_index_has(&pool->device->index, TN_BY_STREAM, &arena->by_stream),
+                        arena->by_stream.key != 0);
     }
     TN_EXPECT_EQUAL("P21", "the arenas in the table", tn_arena_table_count(pool), count);
     return TARN_OK;
@@ -414,16 +420,16 @@ static uint64_t key_of(tn_cu_graph graph)
 static tarn_status check_keys(const struct tn_hold *hold)
 {
     const uint64_t keys[TN_HOLD_KEYS] = {
-        [TN_HOLD_CAPTURE] = hold->capture_id != TN_HOLD_NO_CAPTURE ? hold->capture_id : 0,
-        [TN_HOLD_GRAPH] = key_of(hold->graph),
-        [TN_HOLD_KEEPER] = key_of(hold->keeper),
+        [TN_BY_CAPTURE] = hold->capture_id != TN_HOLD_NO_CAPTURE ? hold->capture_id : 0,
+        [TN_BY_GRAPH] = key_of(hold->graph),
+        [TN_BY_KEEPER] = key_of(hold->keeper),
     };
 
     for (int by = 0; by < TN_HOLD_KEYS; by++) {
         TN_EXPECT_EQUAL("P31", "the key of a hold in the index", hold->entries[by].key, keys[by]);
         TN_EXPECT_EQUAL(
             "P31", "whether the index has a hold under its key",
-            tn_hold_index_has(hold->holds->index, (enum tn_hold_key)by, &hold->entries[by]),
+            tn_pool_index_has(hold->holds->index, (enum tn_index_key)by, &hold->entries[by]),
             keys[by] != 0);
     }
     return TARN_OK;
@@ -501,42 +507,12 @@ static bool is_in(const tarn_pool *pool, enum tn_pool_list list)
            (link->next != NULL ? link->next->places.in[list].previous : lists->last[list]) == pool;
 }
 
-/* P32, P36 */
-static tarn_status check_device_lists(const tarn_pool *pool)
+/* P34. has: which lists have the pool. */
+static tarn_status check_released(const tarn_pool *pool, int ending, const bool *has)
 {
-    struct tn_pool_lists *lists = &pool->device->lists;
-    bool awake;
-    bool waiting;
-
-    tn_lock_acquire_spin(&lists->lock, TN_RANK_AWAKE);
-    awake = is_in(pool, TN_POOLS_AWAKE);
-    waiting = is_in(pool, TN_POOLS_WAITING);
-    tn_lock_release_spin(&lists->lock, TN_RANK_AWAKE);
-    TN_EXPECT_EQUAL("P32", "whether a pool is listed as awake", pool->places.listed[TN_POOLS_AWAKE],
-                    pool->arenas.lists.first[TN_ARENAS_AWAKE] != NULL);
-    TN_EXPECT_EQUAL("P32", "whether the list of pools awake has the pool", awake,
-                    pool->places.listed[TN_POOLS_AWAKE]);
-    TN_EXPECT_EQUAL("P36", "whether the list of pools WAITING has the pool", waiting,
-                    pool->places.listed[TN_POOLS_WAITING]);
-    return TARN_OK;
-}
-
-/* P34 */
-static tarn_status check_released(const tarn_pool *pool)
-{
-    struct tn_pool_lists *lists = &pool->device->lists;
-    bool ready;
-    bool parked;
-    int ending;
-
-    tn_lock_acquire_spin(&lists->lock, TN_RANK_AWAKE);
-    ending = atomic_load(&pool->ending);
-    ready = is_in(pool, TN_POOLS_READY);
-    parked = is_in(pool, TN_POOLS_PARKED);
-    tn_lock_release_spin(&lists->lock, TN_RANK_AWAKE);
-    TN_EXPECT_EQUAL("P34", "whether the list of pools READY has the pool", ready,
+    TN_EXPECT_EQUAL("P34", "whether the list of pools READY has the pool", has[TN_POOLS_READY],
                     ending == TN_ENDING_READY);
-    TN_EXPECT_EQUAL("P34", "whether the list of pools PARKED has the pool", parked,
+    TN_EXPECT_EQUAL("P34", "whether the list of pools PARKED has the pool", has[TN_POOLS_PARKED],
                     ending == TN_ENDING_PARKED);
     if (!atomic_load(&pool->released))
         TN_EXPECT_EQUAL("P34", "whether a pool that is not released may end", ending,
@@ -544,6 +520,30 @@ static tarn_status check_released(const tarn_pool *pool)
     else if (tn_pool_is_unclaimed(pool) && tn_pool_discarded_count(pool) == 0)
         TN_EXPECT_EQUAL("P34", "whether a pool that may end is listed", ending != TN_ENDING_NOT, 1);
     return TARN_OK;
+}
+
+/* P32, P34, P36 */
+static tarn_status check_device_lists(const tarn_pool *pool)
+{
+    static const enum tn_pool_list noted[] = {TN_POOLS_WAITING, TN_POOLS_HELD, TN_POOLS_OPEN,
+                                              TN_POOLS_STRAYS};
+    struct tn_pool_lists *lists = &pool->device->lists;
+    bool has[TN_POOL_LISTS];
+    int ending;
+
+    tn_lock_acquire_spin(&lists->lock, TN_RANK_AWAKE);
+    ending = atomic_load(&pool->ending);
+    for (int list = 0; list < TN_POOL_LISTS; list++)
+        has[list] = is_in(pool, (enum tn_pool_list)list);
+    tn_lock_release_spin(&lists->lock, TN_RANK_AWAKE);
+    TN_EXPECT_EQUAL("P32", "whether a pool is listed as awake", pool->places.listed[TN_POOLS_AWAKE],
+                    pool->arenas.lists.first[TN_ARENAS_AWAKE] != NULL);
+    TN_EXPECT_EQUAL("P32", "whether the list of pools awake has the pool", has[TN_POOLS_AWAKE],
+                    pool->places.listed[TN_POOLS_AWAKE]);
+    for (size_t i = 0; i < sizeof noted / sizeof noted[0]; i++)
+        TN_EXPECT_EQUAL("P36", "whether a list of the device's has the pool", has[noted[i]],
+                        pool->places.listed[noted[i]]);
+    return check_released(pool, ending, has);
 }
 
 /* P35 */
@@ -578,8 +578,6 @@ tarn_status tn_pool_check_own(tarn_pool *pool, uint64_t *steps)
         status = check_arenas(pool, &sums);
     if (status == TARN_OK)
         status = check_device_lists(pool);
-    if (status == TARN_OK)
-        status = check_released(pool);
     if (status == TARN_OK)
         status = check_published(pool);
     if (status == TARN_OK)

@@ -16,6 +16,18 @@
 
 enum { CAPACITY_MIN = 64 };
 
+/* P38 */
+static void enter_index(const tarn_pool *pool, struct tn_arena *arena)
+{
+    TN_ASSERT(arena->by_stream.key == 0);
+    if (arena->order.capture_id != 0)
+        return;
+    arena->by_stream =
+        (struct tn_index_entry){.pool = pool->holds.pool, .pool_serial = pool->holds.pool_serial};
+    tn_pool_index_put(&pool->device->index, TN_BY_STREAM, &arena->by_stream,
+                      arena->order.stream_id);
+}
+
 static void enter_arena(struct tn_arena_table *table, struct tn_arena *arena)
 {
     uint64_t key = tn_arena_key(arena->order);
@@ -98,10 +110,11 @@ void tn_arena_table_enter(tarn_pool *pool, struct tn_arena *arena)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
     enter_arena(atomic_load(&pool->arena_table), arena);
+    enter_index(pool, arena);
     TN_ASSERT(tn_arena_seek(pool, arena->order) == arena); /* P16 */
 }
 
-void tn_arena_table_leave(tarn_pool *pool, const struct tn_arena *arena)
+void tn_arena_table_leave(tarn_pool *pool, struct tn_arena *arena)
 {
     struct tn_arena_entry *entry =
         tn_arena_entry_find(atomic_load(&pool->arena_table), tn_arena_key(arena->order));
@@ -109,6 +122,8 @@ void tn_arena_table_leave(tarn_pool *pool, const struct tn_arena *arena)
     TN_ASSERT(tn_pool_is_locked(pool) && is_in_table(arena));
     if (atomic_load_explicit(&entry->arena, memory_order_relaxed) == arena) /* P21 */
         atomic_store_explicit(&entry->arena, NULL, memory_order_release);
+    if (arena->by_stream.key != 0)
+        tn_pool_index_put(&pool->device->index, TN_BY_STREAM, &arena->by_stream, 0); /* P38 */
     TN_ASSERT(tn_arena_seek(pool, arena->order) != arena);
 }
 

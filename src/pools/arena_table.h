@@ -4,6 +4,9 @@
  *   P16  the arena of every order that is not retired is in its pool's table, under the order's key
  *   P21  no other arena is in the table
  *
+ * Arenas of streams outside captures are in the device's index meanwhile (P38), which leads from a
+ * stream to its pools.
+ *
  * An arena found without the pool's lock may be gone before the thread looks at it, even with the
  * pool. Arenas are recycled, never freed: the thread can lock it, and then sees which pool it
  * belongs to. A table stays with the record of its pool.
@@ -90,7 +93,7 @@ bool tn_arena_table_reserve(tarn_pool *pool);
 void tn_arena_table_enter(tarn_pool *pool, struct tn_arena *arena); /* reserved before */
 uint64_t tn_arena_table_count(const tarn_pool *pool);               /* arenas in the table */
 void tn_arena_table_leave(tarn_pool *pool,
-                          const struct tn_arena *arena); /* before the arena's order changes */
-void tn_arena_table_fini(tarn_pool *pool);               /* its arenas are gone */
+                          struct tn_arena *arena); /* before the arena's order changes */
+void tn_arena_table_fini(tarn_pool *pool);         /* its arenas are gone */
 
 #endif

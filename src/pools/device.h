@@ -7,7 +7,7 @@
 #define TARN_POOLS_DEVICE_H
 
 #include "claims/fence.h"
-#include "claims/hold_index.h"
+#include "heap/pool_index.h"
 #include "heap/rounding.h"
 #include "pools/callbacks.h"
 #include "pools/counters.h"
@@ -41,6 +41,9 @@ enum tn_pool_list {
     TN_POOLS_READY,  /* P34: released and, when last looked at, unclaimed */
     TN_POOLS_PARKED, /* P34: the same, but only a proof of idle memory lets them go */
     TN_POOLS_WAITING,     /* P36: those with pending blocks or arenas of retired streams */
+    TN_POOLS_HELD,        /* P36: those with holds */
+    TN_POOLS_OPEN,        /* P36: those with open holds */
+    TN_POOLS_STRAYS,      /* P36: those that had blocks in memory of other arenas */
     TN_POOLS_ADOPTING,    /* adopted ones whose captures are not known to be over */
     TN_POOLS_UNPUBLISHED, /* P35: those whose peaks have changed */
     TN_POOL_LISTS
@@ -78,7 +81,7 @@ struct tarn_device {
     struct tn_lock growing; /* rank GROW: the driver maps faster for one thread than for several */
     tarn_pool *pools;       /* guarded by lock; the default pool last */
     uint64_t pool_serial;   /* of the newest pool; guarded by lock */
-    struct tn_hold_index holds; /* of all pools */
+    struct tn_pool_index index; /* of all pools */
     struct tn_pool_lists lists;
     /* released pools that only a proof lets go, when last looked at */
     atomic_uint_fast32_t unproven_count;

@@ -50,6 +50,9 @@ static void dismantle(tarn_pool *pool)
 /* Takes the pool off its device's list; its lock and the device's are held. */
 static void unlist(tarn_pool *pool)
 {
+    static const enum tn_pool_list left[] = {TN_POOLS_WAITING, TN_POOLS_HELD, TN_POOLS_OPEN,
+                                             TN_POOLS_STRAYS, TN_POOLS_ADOPTING};
+
     TN_ASSERT(tn_pool_is_locked(pool) && tn_lock_is_held(&pool->device->lock));
     TN_ASSERT(tn_pool_is_unused(pool) && pool->holds.count == 0);
     if (pool->places.previous != NULL)
@@ -59,10 +62,10 @@ static void unlist(tarn_pool *pool)
     if (pool->next != NULL)
         pool->next->places.previous = pool->places.previous;
     tn_ending_put(pool, TN_ENDING_NOT);
-    if (pool->places.listed[TN_POOLS_WAITING])
-        tn_pool_list(pool, TN_POOLS_WAITING, false);
-    if (pool->places.listed[TN_POOLS_ADOPTING])
-        tn_pool_list(pool, TN_POOLS_ADOPTING, false);
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
+        if (pool->places.listed[left[i]])
+            tn_pool_list(pool, left[i], false);
+    }
     tn_replays_leave(&pool->device->gpu, pool->first_replays); /* with the list: P17 */
     tn_totals_keep(pool);
     atomic_store(&pool->magic, 0);

@@ -246,11 +246,11 @@ static void discard_all(tarn_pool *pool, uint64_t capture_id)
 /* Discards the blocks whose births the holds of `born` have; false: births are missing. */
 static bool discard_born(tarn_pool *pool, uint64_t born, uint64_t capture_id)
 {
-    struct tn_hold *hold = tn_hold_index_first(pool->holds.index, TN_HOLD_CAPTURE, pool, born);
+    struct tn_hold *hold = tn_pool_index_first(pool->holds.index, TN_BY_CAPTURE, pool, born);
     bool has_all = hold != NULL;
 
     for (; hold != NULL;
-         hold = tn_hold_index_next(pool->holds.index, &hold->entries[TN_HOLD_CAPTURE])) {
+         hold = tn_pool_index_next(pool->holds.index, &hold->entries[TN_BY_CAPTURE])) {
         has_all = has_all && !hold->births_lost;
         for (const struct tn_births *births = hold->births; births != NULL; births = births->next) {
             has_all = has_all && !births->lost;

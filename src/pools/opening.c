@@ -54,7 +54,7 @@ static void fini_device(tarn_device *device)
     tn_lock_fini(&device->lock);
     tn_memory_cache_fini(&device->cache);
     tn_regions_fini(&device->regions);
-    tn_hold_index_fini(&device->holds);
+    tn_pool_index_fini(&device->index);
     tn_gpu_close(&device->gpu);
 }
 

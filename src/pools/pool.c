@@ -74,7 +74,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     made->properties = settings->properties;
     made->peer_mask = settings->peer_mask;
     made->holds = (struct tn_holds){.pool = made,
-                                    .index = &device->holds,
+                                    .index = &device->index,
                                     .lock = &made->lock,
                                     .gpu = &device->gpu,
                                     .chunks = &made->chunks,

@@ -333,17 +333,23 @@ static void check_turn(tarn_pool *pool)
 }
 #endif
 
+static TN_ALWAYS_INLINE void note_list(tarn_pool *pool, enum tn_pool_list list, bool listed)
+{
+    if (TN_UNLIKELY(listed != pool->places.listed[list]))
+        tn_pool_list(pool, list, listed);
+}
+
 /* Enters and leaves the lists of pools for which something is to be done. A pool which is going, or
  * gone, has left them: of its record nothing else is read. */
 static void note_lists(tarn_pool *pool)
 {
-    bool waits;
-
     if (TN_UNLIKELY(atomic_load_explicit(&pool->magic, memory_order_relaxed) == 0))
         return;
-    waits = pool->pending.first != NULL || pool->arenas.retired_count > 0;
-    if (TN_UNLIKELY(waits != pool->places.listed[TN_POOLS_WAITING]))
-        tn_pool_list(pool, TN_POOLS_WAITING, waits); /* P36 */
+    note_list(pool, TN_POOLS_WAITING,
+              pool->pending.first != NULL || pool->arenas.retired_count > 0); /* P36 */
+    note_list(pool, TN_POOLS_HELD, pool->holds.count > 0);
+    note_list(pool, TN_POOLS_OPEN, pool->holds.open_count > 0);
+    note_list(pool, TN_POOLS_STRAYS, pool->store.has_strays);
     if (TN_UNLIKELY(pool->counters.unpublished) && !pool->places.listed[TN_POOLS_UNPUBLISHED])
         tn_pool_list(pool, TN_POOLS_UNPUBLISHED, true); /* P35 */
     if (TN_UNLIKELY(pool->places.listed[TN_POOLS_ADOPTING]) && pool->holds.serial > 0 &&

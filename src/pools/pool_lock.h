@@ -15,7 +15,8 @@
  *        being ended while nobody has its lock; a pool with its handle is none of these
  *
  *   P36  a pool is in its device's list of those WAITING exactly if it has pending blocks or arenas
- *        of retired streams, while nobody has its lock
+ *        of retired streams, and in the lists of those HELD, OPEN and with STRAYS exactly if it has
+ *        holds, open ones, and ever had a block in memory of another arena, while nobody has its lock
  *
  * Claims on a pool end under its lock. The release of the lock therefore makes a released pool
  * READY, and the janitor finds it without a look at any other (pools/janitor.h). A READY pool may

@@ -48,7 +48,7 @@ static void share(tarn_pool *pool, tarn_pool *other)
 void tn_replays_merge_pools(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
 {
     tarn_device *device = pool->device;
-    const struct tn_hold_keys keys = {.capture_id = capture_id, .graph = graph};
+    const struct tn_index_keys keys = {.capture_id = capture_id, .graph = graph};
     uint64_t below = UINT64_MAX;
     tarn_pool *other;
 
@@ -57,7 +57,7 @@ void tn_replays_merge_pools(tarn_pool *pool, uint64_t capture_id, tn_cu_graph gr
         return;
     tn_lock_acquire(&device->lock);
     /* No visit: which pools have such a hold is known without their locks. */
-    while ((other = tn_hold_index_pool(&device->holds, &keys, &below)) != NULL) {
+    while ((other = tn_pool_index_pool(&device->index, &keys, &below)) != NULL) {
         if (atomic_load(&pool->replays) != atomic_load(&other->replays) && !other->is_default)
             share(pool, other);
     }

@@ -12,22 +12,19 @@
 #include "pools/captures.h"
 #include "pools/free.h"
 #include "pools/pending.h"
-#include "pools/pool_lock.h"
 #include "pools/visit.h"
+
+static bool collect(tarn_pool *pool, void *context)
+{
+    (void)context;
+    if (tn_pool_has_pending(pool))
+        tn_pending_collect(pool);
+    return false;
+}
 
 void tn_device_collect(tarn_device *device)
 {
-    tarn_pool *pool;
-
-    tn_lock_acquire(&device->lock);
-    device->lists.round += 1;
-    while ((pool = tn_pools_next(device, TN_POOLS_WAITING, device->lists.round)) != NULL) {
-        tn_pool_lock(pool);
-        if (tn_pool_has_pending(pool))
-            tn_pending_collect(pool);
-        tn_pool_unlock(pool);
-    }
-    tn_lock_release(&device->lock);
+    (void)tn_device_visit_listed(device, TN_POOLS_WAITING, collect, NULL);
 }
 
 /* A capture which is over, and the graph which it made. */
@@ -54,7 +51,7 @@ static bool close_capture(tarn_pool *pool, void *context)
 /* Later blocks are to have numbers behind the end_mark. */
 static void visit_ended(tarn_device *device, struct ended *ended)
 {
-    const struct tn_hold_keys keys = {.capture_id = ended->capture_id, .graph = ended->graph};
+    const struct tn_index_keys keys = {.capture_id = ended->capture_id, .graph = ended->graph};
 
     (void)tn_device_visit_holders(device, &keys, close_capture, ended);
     if (ended->any)
@@ -72,7 +69,7 @@ void tn_device_close_capture(tarn_device *device, uint64_t capture_id, tn_cu_gra
 
 uint64_t tn_device_count_early(tarn_device *device)
 {
-    return atomic_load(&device->holds.early_count);
+    return atomic_load(&device->index.early_count);
 }
 
 /* A hold which left early, and whose pool may have blocks of the capture, is counted before the
@@ -99,8 +96,8 @@ static bool know_graph(tarn_pool *pool, void *context)
 void tn_device_know_graph(tarn_device *device, tn_cu_graph graph)
 {
     TN_ASSERT(graph != NULL);
-    (void)tn_device_visit_holders(device, &(const struct tn_hold_keys){.keeper = graph}, know_graph,
-                                  &graph);
+    (void)tn_device_visit_holders(device, &(const struct tn_index_keys){.keeper = graph},
+                                  know_graph, &graph);
 }
 
 static bool expect_gone(tarn_pool *pool, void *context)
@@ -116,7 +113,7 @@ static bool expect_gone(tarn_pool *pool, void *context)
 
 void tn_device_expect_gone(tarn_device *device, tn_cu_graph graph)
 {
-    const struct tn_hold_keys keys = {.graph = graph, .keeper = graph};
+    const struct tn_index_keys keys = {.graph = graph, .keeper = graph};
 
     (void)tn_device_visit_holders(device, &keys, expect_gone, &graph);
 }
@@ -131,7 +128,7 @@ static bool forget_capture(tarn_pool *pool, void *context)
 
 void tn_device_forget_capture(tarn_device *device, uint64_t capture_id)
 {
-    (void)tn_device_visit_holders(device, &(const struct tn_hold_keys){.capture_id = capture_id},
+    (void)tn_device_visit_holders(device, &(const struct tn_index_keys){.capture_id = capture_id},
                                   forget_capture, &capture_id);
 }
 
@@ -147,7 +144,7 @@ void tn_device_close_over(tarn_device *device)
 {
     bool closed = false;
 
-    (void)tn_device_visit(device, close_over, &closed);
+    (void)tn_device_visit_listed(device, TN_POOLS_OPEN, close_over, &closed);
     if (closed)
         (void)tn_device_mark(device);
 }
@@ -173,7 +170,7 @@ uint64_t tn_device_end_mark(tarn_device *device, tn_cu_graph graph)
 {
     struct end end = {.graph = graph};
 
-    (void)tn_device_visit_holders(device, &(const struct tn_hold_keys){.keeper = graph}, find_end,
+    (void)tn_device_visit_holders(device, &(const struct tn_index_keys){.keeper = graph}, find_end,
                                   &end);
     return end.any_open ? 0 : end.mark;
 }
@@ -198,8 +195,25 @@ static bool retire(tarn_pool *pool, void *context)
 
     TN_ASSERT(tn_lock_is_held(&pool->device->lock));
     tn_arenas_retire(pool, retired->order, retired->fence);
+    return false;
+}
+
+static bool forget_uses(tarn_pool *pool, void *context)
+{
+    const struct retired *retired = context;
+
     tn_uses_forget(&pool->device->streams, pool->segments.first, retired->stream);
     return false;
+}
+
+/* Visits the pools which may have blocks of the stream: those with STRAYS, and those with an arena
+ * of the stream. A pool may be both. */
+static bool walk_pools_of(tarn_device *device, tn_pool_visitor visitor, struct retired *retired)
+{
+    const struct tn_index_keys keys = {.stream_id = retired->order.stream_id};
+
+    return tn_device_walk_listed(device, TN_POOLS_STRAYS, visitor, retired) ||
+           tn_device_walk_holders(device, &keys, visitor, retired);
 }
 
 /* The fence is recorded last: it covers everything which enters the retired arenas meanwhile. The
@@ -211,12 +225,15 @@ tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_stream stream, ui
 
     TN_ASSERT(tn_lock_none_held() && id != 0);
     tn_lock_acquire(&device->lock);
-    if (tn_device_walk(device, fail_to_prepare, &retired))
+    if (walk_pools_of(device, fail_to_prepare, &retired))
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to retire a stream");
     if (status == TARN_OK)
         status = tn_streams_retire_prepare(&device->streams, stream, id, &retired.fence);
     if (status == TARN_OK) {
-        (void)tn_device_walk(device, retire, &retired);
+        (void)walk_pools_of(device, retire, &retired);
+        /* Captures are short, and few of them use a block of another stream. */
+        if (tn_uses_are_captured(&device->streams))
+            (void)tn_device_walk(device, forget_uses, &retired);
         tn_streams_retire_commit(&device->streams, retired.fence);
     }
     tn_lock_release(&device->lock);
@@ -228,14 +245,9 @@ tarn_status tn_device_retire_stream(tarn_device *device, tn_cu_stream stream, ui
 uint64_t tn_device_mark(tarn_device *device)
 {
     uint64_t mark = tn_next_sequence(); /* taken before the arenas' numbers are dropped */
-    tarn_pool *pool;
 
     tn_lock_acquire(&device->lock);
-    device->lists.round += 1;
-    while ((pool = tn_pools_next(device, TN_POOLS_AWAKE, device->lists.round)) != NULL) {
-        tn_pool_lock(pool);
-        tn_pool_unlock(pool);
-    }
+    tn_device_lock_awake(device);
     tn_lock_release(&device->lock);
     return mark;
 }
@@ -250,6 +262,6 @@ static bool has_body(tarn_pool *pool, void *context)
 bool tn_device_has_body(tarn_device *device, uint64_t capture_id)
 {
     TN_ASSERT(capture_id != 0);
-    return tn_device_visit_holders(device, &(const struct tn_hold_keys){.capture_id = capture_id},
+    return tn_device_visit_holders(device, &(const struct tn_index_keys){.capture_id = capture_id},
                                    has_body, &capture_id);
 }

@@ -134,14 +134,9 @@ void tn_totals_publish_some(tarn_device *device)
 static void keep_peaks(tarn_device *device, tn_peaks more)
 {
     struct tn_peak_sums *sums = &device->counters.sums;
-    tarn_pool *pool;
 
     TN_ASSERT(tn_lock_is_held(&device->lock));
-    device->lists.round += 1;
-    while ((pool = tn_pools_next(device, TN_POOLS_AWAKE, device->lists.round)) != NULL) {
-        tn_pool_lock(pool);
-        tn_pool_unlock(pool);
-    }
+    tn_device_lock_awake(device);
     publish_most(device, UINT64_MAX);
     tn_lock_acquire_spin(&sums->lock, TN_RANK_COUNTS);
     for (int id = 0; id < TN_CHUNKS; id++) {

@@ -3,6 +3,7 @@
 
 #include "base/contract.h"
 #include "pools/pool.h"
+#include "pools/pool_lock.h"
 
 #include <stddef.h>
 
@@ -27,16 +28,50 @@ bool tn_device_walk(tarn_device *device, tn_pool_visitor visitor, void *context)
     return ended;
 }
 
-bool tn_device_visit_holders(tarn_device *device, const struct tn_hold_keys *keys,
-                             tn_pool_visitor visitor, void *context)
+bool tn_device_walk_holders(tarn_device *device, const struct tn_index_keys *keys,
+                            tn_pool_visitor visitor, void *context)
 {
     uint64_t below = UINT64_MAX;
     bool ended = false;
     tarn_pool *pool;
 
-    tn_lock_acquire(&device->lock);
-    while (!ended && (pool = tn_hold_index_pool(&device->holds, keys, &below)) != NULL)
+    TN_ASSERT(tn_lock_is_held(&device->lock));
+    while (!ended && (pool = tn_pool_index_pool(&device->index, keys, &below)) != NULL)
         ended = visit(pool, visitor, context);
+    return ended;
+}
+
+bool tn_device_walk_listed(tarn_device *device, enum tn_pool_list list, tn_pool_visitor visitor,
+                           void *context)
+{
+    bool ended = false;
+    tarn_pool *pool;
+
+    TN_ASSERT(tn_lock_is_held(&device->lock));
+    device->lists.round += 1;
+    while (!ended && (pool = tn_pools_next(device, list, device->lists.round)) != NULL)
+        ended = visit(pool, visitor, context);
+    return ended;
+}
+
+bool tn_device_visit_holders(tarn_device *device, const struct tn_index_keys *keys,
+                             tn_pool_visitor visitor, void *context)
+{
+    bool ended;
+
+    tn_lock_acquire(&device->lock);
+    ended = tn_device_walk_holders(device, keys, visitor, context);
+    tn_lock_release(&device->lock);
+    return ended;
+}
+
+bool tn_device_visit_listed(tarn_device *device, enum tn_pool_list list, tn_pool_visitor visitor,
+                            void *context)
+{
+    bool ended;
+
+    tn_lock_acquire(&device->lock);
+    ended = tn_device_walk_listed(device, list, visitor, context);
     tn_lock_release(&device->lock);
     return ended;
 }
@@ -49,4 +84,16 @@ bool tn_device_visit(tarn_device *device, tn_pool_visitor visitor, void *context
     ended = tn_device_walk(device, visitor, context);
     tn_lock_release(&device->lock);
     return ended;
+}
+
+static bool pass(tarn_pool *pool, void *context)
+{
+    TN_ASSERT(tn_pool_is_locked(pool));
+    (void)context;
+    return false;
+}
+
+void tn_device_lock_awake(tarn_device *device)
+{
+    (void)tn_device_walk_listed(device, TN_POOLS_AWAKE, pass, NULL);
 }

@@ -2,7 +2,8 @@
 /* visit.h -- an action for each pool of a device.
  *
  * The DEVICE lock is held from the first pool to the last, and each pool is locked during its
- * visit. The order is the device's list: the newest pool first, the default pool last. */
+ * visit. The order is the device's list: the newest pool first, the default pool last. A list of
+ * some pools has an order of its own. */
 #ifndef TARN_POOLS_VISIT_H
 #define TARN_POOLS_VISIT_H
 
@@ -15,12 +16,24 @@ typedef bool (*tn_pool_visitor)(tarn_pool *pool, void *context);
  * held. */
 bool tn_device_visit(tarn_device *device, tn_pool_visitor visitor, void *context);
 
-/* Visits the pools which have a hold with one of the keys, in the same order and with the same locks:
- * see tn_hold_index_pool. */
-bool tn_device_visit_holders(tarn_device *device, const struct tn_hold_keys *keys,
+/* Visits the pools which have a hold or an arena with one of the keys, in the same order and with the same locks:
+ * see tn_pool_index_pool. */
+bool tn_device_visit_holders(tarn_device *device, const struct tn_index_keys *keys,
                              tn_pool_visitor visitor, void *context);
 
-/* The walk alone, for a caller who holds the DEVICE lock longer. */
+/* Visits the pools of a list, each once, in the order of the list: see tn_pools_next. */
+bool tn_device_visit_listed(tarn_device *device, enum tn_pool_list list, tn_pool_visitor visitor,
+                            void *context);
+
+/* The walks alone, for a caller who holds the DEVICE lock longer. */
+bool tn_device_walk_holders(tarn_device *device, const struct tn_index_keys *keys,
+                            tn_pool_visitor visitor, void *context);
+bool tn_device_walk_listed(tarn_device *device, enum tn_pool_list list, tn_pool_visitor visitor,
+                           void *context);
 bool tn_device_walk(tarn_device *device, tn_pool_visitor visitor, void *context);
+
+/* Locks the pools with an arena awake once each: their counters are up to date then, and the numbers
+ * which arenas had set aside are dropped. The DEVICE lock is held. */
+void tn_device_lock_awake(tarn_device *device);
 
 #endif

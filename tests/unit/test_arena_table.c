@@ -158,6 +158,39 @@ START_TEST(without_host_memory_no_arena_is_made)
 }
 END_TEST
 
+/* P38 */
+START_TEST(an_arena_that_the_index_does_not_have_is_found)
+{
+    struct tn_arena *arena = make(8);
+    struct tn_index_entry *entry = &arena->by_stream;
+
+    ck_assert_uint_eq(entry->key, 8);
+    OK(tarn_pool_validate(pool));
+    tn_pool_index_put(&device->index, TN_BY_STREAM, entry, 0);
+    unit_expect_corrupt(pool, "P38");
+    entry->key = 8;
+    unit_expect_corrupt(pool, "P38");
+    entry->key = 0;
+    tn_pool_index_put(&device->index, TN_BY_STREAM, entry, 9);
+    unit_expect_corrupt(pool, "P38");
+    tn_pool_index_put(&device->index, TN_BY_STREAM, entry, 8);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(an_arena_of_a_capture_is_not_in_the_index)
+{
+    struct tn_arena *arena;
+
+    tn_pool_lock(pool);
+    arena = tn_arena_get(pool, (struct tn_order){8, 3});
+    ck_assert_uint_eq(arena->by_stream.key, 0);
+    (void)tn_arenas_end_capture(pool, 3);
+    tn_pool_unlock(pool);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("arena table");
@@ -172,6 +205,8 @@ int main(void)
     tcase_add_test(tcase, a_retired_streams_arena_is_not_found);
     tcase_add_test(tcase, tables_take_turns);
     tcase_add_test(tcase, without_host_memory_no_arena_is_made);
+    tcase_add_test(tcase, an_arena_that_the_index_does_not_have_is_found);
+    tcase_add_test(tcase, an_arena_of_a_capture_is_not_in_the_index);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Arenas that nobody uses fall asleep, and wake. */
+#include "pools/captures.h"
 #include "pools/pool_lock.h"
 
 #include "pools/sweep.h"
@@ -190,6 +191,34 @@ START_TEST(a_collection_visits_the_pools_that_wait)
 }
 END_TEST
 
+/* P36 */
+START_TEST(lists_of_pools_with_holds_that_are_wrong_are_found)
+{
+    static const enum tn_pool_list lists[] = {TN_POOLS_HELD, TN_POOLS_OPEN};
+    tarn_pool *more = unit_pool(device);
+    struct tn_hold *hold;
+
+    tn_pool_lock(more);
+    OK(tn_hold_open(more, (struct tn_order){17, 4}, false, &hold));
+    tn_pool_unlock(more);
+    for (size_t i = 0; i < 2; i++) {
+        ck_assert(more->places.listed[lists[i]] && !pool->places.listed[lists[i]]);
+        device->lists.first[lists[i]] = NULL;
+        unit_expect_corrupt(more, "P36");
+        device->lists.first[lists[i]] = more;
+    }
+    tn_pool_lock(more);
+    tn_hold_close(hold);
+    tn_pool_unlock(more);
+    ck_assert(more->places.listed[TN_POOLS_HELD] && !more->places.listed[TN_POOLS_OPEN]);
+    tn_pool_lock(more);
+    tn_hold_drop(hold);
+    tn_pool_unlock(more);
+    ck_assert_ptr_null(device->lists.first[TN_POOLS_HELD]);
+    OK(tarn_pool_destroy(more));
+}
+END_TEST
+
 START_TEST(what_is_wrong_with_an_arena_asleep_is_found)
 {
     struct tn_arena *arena = arena_of(other);
@@ -242,6 +271,7 @@ int main(void)
     tcase_add_test(tcase, marks_visit_pools_until_they_sleep);
     tcase_add_test(tcase, a_list_of_pools_awake_that_is_wrong_is_found);
     tcase_add_test(tcase, a_collection_visits_the_pools_that_wait);
+    tcase_add_test(tcase, lists_of_pools_with_holds_that_are_wrong_are_found);
     tcase_add_test(tcase, what_is_wrong_with_an_arena_asleep_is_found);
     tcase_add_test(tcase, many_streams_wake_few_arenas);
     suite_add_tcase(suite, tcase);

@@ -377,15 +377,15 @@ START_TEST(a_hold_that_the_index_does_not_have_is_found)
     void *captured;
     tarn_graph *graph = unit_graph(pool, stream, 4096, &captured);
     struct tn_hold *hold = pool->holds.first;
-    uint64_t key = hold->entries[TN_HOLD_KEEPER].key;
+    uint64_t key = hold->entries[TN_BY_KEEPER].key;
 
     ck_assert_ptr_nonnull(graph);
-    tn_hold_index_put(&device->holds, TN_HOLD_KEEPER, &hold->entries[TN_HOLD_KEEPER], 0);
+    tn_pool_index_put(&device->index, TN_BY_KEEPER, &hold->entries[TN_BY_KEEPER], 0);
     unit_expect_corrupt(pool, "P31");
-    hold->entries[TN_HOLD_KEEPER].key = key;
+    hold->entries[TN_BY_KEEPER].key = key;
     unit_expect_corrupt(pool, "P31");
-    hold->entries[TN_HOLD_KEEPER].key = 0;
-    tn_hold_index_put(&device->holds, TN_HOLD_KEEPER, &hold->entries[TN_HOLD_KEEPER], key);
+    hold->entries[TN_BY_KEEPER].key = 0;
+    tn_pool_index_put(&device->index, TN_BY_KEEPER, &hold->entries[TN_BY_KEEPER], key);
     pool->holds.open = hold;
     unit_expect_corrupt(pool, "P31");
     pool->holds.open = NULL;

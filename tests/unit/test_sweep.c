@@ -143,6 +143,54 @@ START_TEST(a_body_is_found_in_any_pool)
 }
 END_TEST
 
+/* P36 */
+START_TEST(the_end_of_captures_is_seen_in_pools_with_open_holds)
+{
+    tarn_route *route;
+    void *block;
+
+    OK(tarn_begin_allocate_to_pool(device, pools[1], tarn_filter_stream, stream, &route));
+    test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
+    OK(tarn_malloc(device, 4096, stream, &block));
+    OK(tarn_free(block));
+    ck_assert_uint_eq(pools[1]->holds.open_count, 1);
+    tn_device_close_over(device);
+    ck_assert_uint_eq(pools[1]->holds.open_count, 1);
+    (void)test_end_capture(stream);
+    tn_device_close_over(device);
+    ck_assert_uint_eq(pools[1]->holds.open_count, 0);
+    OK(tarn_end_allocate_to_pool(route));
+}
+END_TEST
+
+/* A pool with no arena of the stream may have a block of it in other memory. */
+START_TEST(a_retirement_visits_the_pools_with_blocks_of_its_stream)
+{
+    tn_cu_stream other = test_stream();
+    struct tn_order order = unit_order(device, other);
+    struct tn_block *stray = unit_block(unit_alloc(pools[0], 4096, stream));
+    const struct tn_arena *arena;
+    uint32_t locks;
+
+    (void)unit_alloc(pools[1], 4096, stream);
+    (void)unit_alloc(device->default_pool, 4096, other);
+    tn_pool_lock(pools[0]);
+    ck_assert(tn_block_add_cold(stray));
+    tn_block_set_order(stray, order);
+    tn_pool_unlock(pools[0]);
+    ck_assert(pools[0]->places.listed[TN_POOLS_STRAYS]);
+    ck_assert(!pools[1]->places.listed[TN_POOLS_STRAYS]);
+    arena = pools[1]->arenas.lists.first[TN_ARENAS_AWAKE];
+    locks = arena->unused_locks;
+    OK(tn_device_retire_stream(device, other, order.stream_id));
+    ck_assert_uint_eq(arena->unused_locks, locks);
+    ck_assert_ptr_nonnull(tn_block_fence(stray));
+    ck_assert_uint_eq(pools[0]->arenas.retired_count, 0);
+    ck_assert_uint_eq(device->default_pool->arenas.retired_count, 1);
+    OK(tarn_pool_validate(pools[0]));
+}
+END_TEST
+
 START_TEST(a_stream_is_retired_in_all_pools_or_in_none)
 {
     uint64_t id = unit_order(device, stream).stream_id;
@@ -199,6 +247,8 @@ int main(void)
     tcase_add_test(tcase, a_pool_whose_hold_left_early_discards_too);
     tcase_add_test(tcase, blocks_are_behind_a_mark_or_before_it);
     tcase_add_test(tcase, a_body_is_found_in_any_pool);
+    tcase_add_test(tcase, the_end_of_captures_is_seen_in_pools_with_open_holds);
+    tcase_add_test(tcase, a_retirement_visits_the_pools_with_blocks_of_its_stream);
     tcase_add_test(tcase, a_stream_is_retired_in_all_pools_or_in_none);
     tcase_add_test(tcase, pending_blocks_of_all_pools_are_asked_after);
     suite_add_tcase(suite, tcase);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pools/visit.h"
 
+#include "pools/captures.h"
 #include "support/world.h"
 #include "unit/unit.h"
 
@@ -68,6 +69,37 @@ START_TEST(a_walk_leaves_the_lock_of_the_device_to_its_caller)
 }
 END_TEST
 
+/* Each pool of the list once, though a pool that is locked leaves the list and comes back. */
+START_TEST(the_pools_of_a_list_are_visited_once_each)
+{
+    tarn_device *device = unit_device();
+    tarn_pool *pools[POOLS];
+    struct met met = {.count = 0};
+
+    for (size_t i = 0; i < POOLS; i++) {
+        struct tn_hold *hold;
+
+        pools[i] = unit_pool(device);
+        if (i == 1)
+            continue;
+        tn_pool_lock(pools[i]);
+        OK(tn_hold_open(pools[i], (struct tn_order){17, 4}, false, &hold));
+        tn_pool_unlock(pools[i]);
+    }
+    for (size_t round = 0; round < 2; round++) {
+        met.count = 0;
+        ck_assert(!tn_device_visit_listed(device, TN_POOLS_OPEN, meet, &met));
+        ck_assert_uint_eq(met.count, 2);
+        ck_assert_ptr_eq(met.pools[0], pools[0]);
+        ck_assert_ptr_eq(met.pools[1], pools[2]);
+    }
+    met = (struct met){.most = 1};
+    ck_assert(tn_device_visit_listed(device, TN_POOLS_OPEN, meet, &met));
+    ck_assert_uint_eq(met.count, 1);
+    ck_assert(tn_lock_none_held());
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("visit");
@@ -75,6 +107,7 @@ int main(void)
 
     tcase_add_test(tcase, each_pool_is_visited_once_the_newest_first);
     tcase_add_test(tcase, a_visitor_ends_the_walk_by_true);
+    tcase_add_test(tcase, the_pools_of_a_list_are_visited_once_each);
     tcase_add_test(tcase, a_walk_leaves_the_lock_of_the_device_to_its_caller);
     suite_add_tcase(suite, tcase);
     return test_main(suite);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A table doubles before its chains grow long. The memory for this is taken and given back without
  * the lock, and entries of one key keep their order. */
-#include "claims/hold_index.h"
+#include "heap/pool_index.h"
 
 #include "base/checked.h"
 #include "base/contract.h"
@@ -9,33 +9,33 @@
 #include "base/hot.h"
 #include "base/lock.h"
 
-enum { HOLDS_PER_CHAIN = 2 };
+enum { ENTRIES_PER_CHAIN = 2 };
 
-static void lock(struct tn_hold_index *index)
+static void lock(struct tn_pool_index *index)
 {
-    tn_lock_acquire_spin(&index->lock, TN_RANK_HOLDS);
+    tn_lock_acquire_spin(&index->lock, TN_RANK_INDEX);
 }
 
-static void unlock(struct tn_hold_index *index)
+static void unlock(struct tn_pool_index *index)
 {
-    tn_lock_release_spin(&index->lock, TN_RANK_HOLDS);
+    tn_lock_release_spin(&index->lock, TN_RANK_INDEX);
 }
 
-static size_t count_chains(const struct tn_hold_table *table)
+static size_t count_chains(const struct tn_index_table *table)
 {
-    return table->chains != NULL ? table->chain_count : TN_HOLD_CHAINS_MIN;
+    return table->chains != NULL ? table->chain_count : TN_INDEX_CHAINS_MIN;
 }
 
-static struct tn_hold_entry **chain_of(struct tn_hold_table *table, uint64_t key)
+static struct tn_index_entry **chain_of(struct tn_index_table *table, uint64_t key)
 {
     size_t at = (size_t)((key * TN_GOLDEN) >> 32) & (count_chains(table) - 1);
 
     return table->chains != NULL ? &table->chains[at] : &table->few[at];
 }
 
-static void enter(struct tn_hold_table *table, struct tn_hold_entry *entry)
+static void enter(struct tn_index_table *table, struct tn_index_entry *entry)
 {
-    struct tn_hold_entry **chain = chain_of(table, entry->key);
+    struct tn_index_entry **chain = chain_of(table, entry->key);
 
     entry->previous = NULL;
     entry->next = *chain;
@@ -44,7 +44,7 @@ static void enter(struct tn_hold_table *table, struct tn_hold_entry *entry)
     *chain = entry;
 }
 
-static void leave(struct tn_hold_table *table, const struct tn_hold_entry *entry)
+static void leave(struct tn_index_table *table, const struct tn_index_entry *entry)
 {
     if (entry->previous != NULL)
         entry->previous->next = entry->next;
@@ -55,12 +55,12 @@ static void leave(struct tn_hold_table *table, const struct tn_hold_entry *entry
 }
 
 /* Enters a chain's entries in another table, the oldest first. */
-static void enter_chain(struct tn_hold_table *table, struct tn_hold_entry *entry)
+static void enter_chain(struct tn_index_table *table, struct tn_index_entry *entry)
 {
     while (entry != NULL && entry->next != NULL)
         entry = entry->next;
     while (entry != NULL) {
-        struct tn_hold_entry *newer = entry->previous;
+        struct tn_index_entry *newer = entry->previous;
 
         enter(table, entry);
         entry = newer;
@@ -68,11 +68,11 @@ static void enter_chain(struct tn_hold_table *table, struct tn_hold_entry *entry
 }
 
 /* Returns the memory that the table had. */
-static struct tn_hold_entry **rehash(struct tn_hold_table *table, struct tn_hold_entry **made,
-                                     size_t count)
+static struct tn_index_entry **rehash(struct tn_index_table *table, struct tn_index_entry **made,
+                                      size_t count)
 {
-    struct tn_hold_table grown = {.chains = made, .chain_count = count, .count = table->count};
-    struct tn_hold_entry **old = table->chains != NULL ? table->chains : table->few;
+    struct tn_index_table grown = {.chains = made, .chain_count = count, .count = table->count};
+    struct tn_index_entry **old = table->chains != NULL ? table->chains : table->few;
     size_t old_count = count_chains(table);
 
     TN_ASSERT(count > old_count);
@@ -83,9 +83,9 @@ static struct tn_hold_entry **rehash(struct tn_hold_table *table, struct tn_hold
     return old;
 }
 
-static TN_APART void grow(struct tn_hold_index *index, struct tn_hold_table *table, size_t count)
+static TN_APART void grow(struct tn_pool_index *index, struct tn_index_table *table, size_t count)
 {
-    struct tn_hold_entry **made = tn_host_alloc(count, sizeof made[0]);
+    struct tn_index_entry **made = tn_host_alloc(count, sizeof made[0]);
 
     if (made == NULL)
         return;
@@ -96,10 +96,10 @@ static TN_APART void grow(struct tn_hold_index *index, struct tn_hold_table *tab
     tn_host_free(made);
 }
 
-void tn_hold_index_put(struct tn_hold_index *index, enum tn_hold_key by,
-                       struct tn_hold_entry *entry, uint64_t key)
+void tn_pool_index_put(struct tn_pool_index *index, enum tn_index_key by,
+                       struct tn_index_entry *entry, uint64_t key)
 {
-    struct tn_hold_table *table = &index->tables[by];
+    struct tn_index_table *table = &index->tables[by];
     size_t grown_count = 0;
 
     lock(index);
@@ -112,7 +112,7 @@ void tn_hold_index_put(struct tn_hold_index *index, enum tn_hold_key by,
     if (key != 0) {
         enter(table, entry); /* P31 */
         table->count += 1;
-        if (table->count > HOLDS_PER_CHAIN * count_chains(table))
+        if (table->count > ENTRIES_PER_CHAIN * count_chains(table))
             grown_count = 2 * count_chains(table);
     }
     unlock(index);
@@ -120,14 +120,14 @@ void tn_hold_index_put(struct tn_hold_index *index, enum tn_hold_key by,
         grow(index, table, grown_count);
 }
 
-static struct tn_hold *seek(const struct tn_hold_entry *entry, const tarn_pool *pool, uint64_t key)
+static struct tn_hold *seek(const struct tn_index_entry *entry, const tarn_pool *pool, uint64_t key)
 {
     while (entry != NULL && (entry->key != key || entry->pool != pool))
         entry = entry->next;
     return entry != NULL ? entry->hold : NULL;
 }
 
-struct tn_hold *tn_hold_index_first(struct tn_hold_index *index, enum tn_hold_key by,
+struct tn_hold *tn_pool_index_first(struct tn_pool_index *index, enum tn_index_key by,
                                     const tarn_pool *pool, uint64_t key)
 {
     struct tn_hold *found;
@@ -139,7 +139,7 @@ struct tn_hold *tn_hold_index_first(struct tn_hold_index *index, enum tn_hold_ke
     return found;
 }
 
-struct tn_hold *tn_hold_index_next(struct tn_hold_index *index, const struct tn_hold_entry *entry)
+struct tn_hold *tn_pool_index_next(struct tn_pool_index *index, const struct tn_index_entry *entry)
 {
     struct tn_hold *found;
 
@@ -150,10 +150,10 @@ struct tn_hold *tn_hold_index_next(struct tn_hold_index *index, const struct tn_
     return found;
 }
 
-bool tn_hold_index_has(struct tn_hold_index *index, enum tn_hold_key by,
-                       const struct tn_hold_entry *entry)
+bool tn_pool_index_has(struct tn_pool_index *index, enum tn_index_key by,
+                       const struct tn_index_entry *entry)
 {
-    const struct tn_hold_entry *other;
+    const struct tn_index_entry *other;
 
     lock(index);
     other = *chain_of(&index->tables[by], entry->key);
@@ -163,18 +163,19 @@ bool tn_hold_index_has(struct tn_hold_index *index, enum tn_hold_key by,
     return other != NULL;
 }
 
-tarn_pool *tn_hold_index_pool(struct tn_hold_index *index, const struct tn_hold_keys *keys,
+tarn_pool *tn_pool_index_pool(struct tn_pool_index *index, const struct tn_index_keys *keys,
                               uint64_t *below)
 {
-    const uint64_t key_of[TN_HOLD_KEYS] = {[TN_HOLD_CAPTURE] = keys->capture_id,
-                                           [TN_HOLD_GRAPH] = (uintptr_t)keys->graph,
-                                           [TN_HOLD_KEEPER] = (uintptr_t)keys->keeper};
-    const struct tn_hold_entry *newest = NULL;
+    const uint64_t key_of[TN_INDEX_KEYS] = {[TN_BY_CAPTURE] = keys->capture_id,
+                                            [TN_BY_GRAPH] = (uintptr_t)keys->graph,
+                                            [TN_BY_KEEPER] = (uintptr_t)keys->keeper,
+                                            [TN_BY_STREAM] = keys->stream_id};
+    const struct tn_index_entry *newest = NULL;
     tarn_pool *pool = NULL;
 
     lock(index);
-    for (int by = 0; by < TN_HOLD_KEYS; by++) {
-        const struct tn_hold_entry *entry =
+    for (int by = 0; by < TN_INDEX_KEYS; by++) {
+        const struct tn_index_entry *entry =
             key_of[by] != 0 ? *chain_of(&index->tables[by], key_of[by]) : NULL;
 
         for (; entry != NULL; entry = entry->next) {
@@ -191,11 +192,11 @@ tarn_pool *tn_hold_index_pool(struct tn_hold_index *index, const struct tn_hold_
     return pool;
 }
 
-void tn_hold_index_fini(struct tn_hold_index *index)
+void tn_pool_index_fini(struct tn_pool_index *index)
 {
-    for (int by = 0; by < TN_HOLD_KEYS; by++) {
+    for (int by = 0; by < TN_INDEX_KEYS; by++) {
         TN_ASSERT(index->tables[by].count == 0);
         tn_host_free(index->tables[by].chains);
-        index->tables[by] = (struct tn_hold_table){.count = 0};
+        index->tables[by] = (struct tn_index_table){.count = 0};
     }
 }
