@@ -195,14 +195,9 @@ exit "$result"
 # Calls that are not flat yet: call | population | ratio when that was found out.
 : <<'KNOWN'
 tarn_malloc, grows | streams with memory | 7.2
-tarn_block_at | streams with memory | 2.1
-tarn_block_set_tag | streams with memory | 1.7
 tarn_pool_malloc, grows | streams with memory | 7.3
 tarn_pool_reserve | streams with memory | 9.2
-tarn_begin_allocate_to_pool | streams with memory | 2.0
 tarn_malloc, grows | streams gone | 6.0
-tarn_block_at | streams gone | 2.1
-tarn_block_set_tag | streams gone | 1.7
 tarn_pool_malloc, grows | streams gone | 6.0
 tarn_pool_reserve | streams gone | 4.9
 tarn_checkpoint_take | streams gone | 55.6

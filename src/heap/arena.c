@@ -29,6 +29,7 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
     arena->met = false;
     arena->asks = false;
     arena->awake = false;
+    arena->expected = false;
     arena->was_asked = false;
     arena->unused_locks = 0;
     arena->allocates = TN_NOT_STEADY;

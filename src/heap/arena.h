@@ -87,6 +87,7 @@ struct tn_arena {
     bool asks : 1;            /* its stream is asked how far it has come; set at the same time */
     bool was_asked : 1;       /* an event of its stream is under way, or nobody has looked since */
     bool awake : 1;           /* P30: in the pool's list of those awake; see pools/pool_lock.h */
+    bool expected : 1;        /* to be used again: it has slept before, or got reserved memory */
     atomic_bool owner_inside; /* see heap/arena_lock.h */
     uint8_t allocates;        /* enum tn_steadiness; set when the pool is unlocked */
     uint8_t frees;            /* the same */

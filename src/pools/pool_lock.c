@@ -14,7 +14,10 @@
 #include "pools/device.h"
 #include "pools/pool.h"
 
-enum { UNUSED_LOCKS_MAX = 32 };
+enum {
+    UNUSED_LOCKS_FIRST = 16, /* of an arena that is not expected to be used again */
+    UNUSED_LOCKS_MAX = 32,
+};
 
 /* These two have the lock of the lists. */
 
@@ -202,6 +205,7 @@ void tn_arena_sleep(tarn_pool *pool, struct tn_arena *arena)
     if (pool->arenas.lists.first[TN_ARENAS_AWAKE] == NULL)
         tn_pool_list(pool, TN_POOLS_AWAKE, false); /* P32 */
     arena->awake = false;
+    arena->expected = true;
     arena->allocates = TN_NOT_STEADY; /* P30 */
     arena->frees = TN_NOT_STEADY;
     arena->captured = NULL;
@@ -213,7 +217,8 @@ void tn_arena_sleep(tarn_pool *pool, struct tn_arena *arena)
 static bool is_tired(const struct tn_arena *arena)
 {
     TN_ASSERT(arena->awake);
-    return arena->unused_locks > UNUSED_LOCKS_MAX;
+    return arena->unused_locks > UNUSED_LOCKS_FIRST &&
+           (arena->unused_locks > UNUSED_LOCKS_MAX || !arena->expected);
 }
 
 static TN_APART void await_owners(const tarn_pool *pool, const struct tn_arena *but)

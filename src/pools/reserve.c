@@ -183,6 +183,7 @@ static tarn_status map_lacking(tarn_pool *pool, const struct reservation *wanted
 static void hand_over(tarn_pool *pool, const struct reservation *wanted, struct tn_arena *arena)
 {
     TN_ASSERT(arena->pool == pool && wanted->order.capture_id == 0);
+    arena->expected = true;
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
         struct tn_heap *heap = &arena->heaps[kind];
 

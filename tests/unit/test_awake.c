@@ -2,6 +2,7 @@
 /* Arenas that nobody uses fall asleep, and wake. */
 #include "pools/captures.h"
 #include "pools/pool_lock.h"
+#include "pools/reserve.h"
 
 #include "pools/sweep.h"
 #include "unit/two_streams.h"
@@ -43,6 +44,38 @@ START_TEST(an_arena_that_nobody_uses_falls_asleep)
     ck_assert_uint_le(arena_of(stream)->unused_locks, 3);
     ck_assert_int_eq(arena_of(stream)->allocates, TN_STEADY);
     OK(tarn_pool_validate(pool)); /* P30 */
+}
+END_TEST
+
+static int locks_until_asleep(const struct tn_arena *arena)
+{
+    int locks = 0;
+
+    while (arena->awake) {
+        tn_pool_lock(pool);
+        tn_pool_unlock(pool);
+        locks += 1;
+    }
+    return locks;
+}
+
+START_TEST(an_arena_whose_stream_came_back_stays_awake_longer)
+{
+    struct tn_arena *arena;
+
+    (void)unit_alloc(pool, 4096, other);
+    arena = arena_of(other);
+    ck_assert_int_le(locks_until_asleep(arena), 18);
+    (void)unit_alloc(pool, 4096, other);
+    ck_assert_int_gt(locks_until_asleep(arena), 24);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(an_arena_with_reserved_memory_stays_awake_longer)
+{
+    OK(tn_pool_reserve(pool, 4 * MIB, other, unit_order(device, other)));
+    ck_assert_int_gt(locks_until_asleep(arena_of(other)), 24);
 }
 END_TEST
 
@@ -263,6 +296,8 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, make_pool, NULL);
     tcase_add_test(tcase, an_arena_that_nobody_uses_falls_asleep);
+    tcase_add_test(tcase, an_arena_whose_stream_came_back_stays_awake_longer);
+    tcase_add_test(tcase, an_arena_with_reserved_memory_stays_awake_longer);
     tcase_add_test(tcase, an_allocation_wakes_its_arena);
     tcase_add_test(tcase, a_free_wakes_its_arena);
     tcase_add_test(tcase, memory_of_an_arena_asleep_moves_and_its_record_goes);
