@@ -316,12 +316,12 @@ def report(arguments, framework, workload, owns, shim):
                 "commit": arguments.commit, "device": result["device"],
                 "driver_version": result["driver_version"], "framework": framework, "version": result["version"],
                 "workload": workload, "allocator": "Tarn" if owns else framework,
-                **{key: result["before"][key] for key in ("nodes", "kernels", "pointers", "tensor_maps", "counts",
-                                                          "uninspected")},
+                **{key: result["before"][key] for key in ("nodes", "kernels", "pointers", "tensor_maps", "uninspected")},
+                "counts": {name: count for name, count in result["before"]["counts"].items() if count},
                 "freed_named": [{key: mistake.get(key) for key in ("node", "kernel", "place", "index", "offset")}
                                 for mistake in result.get("after", {}).get("mistakes", [])]}
         with arguments.out.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+            file.write(json.dumps({name: value for name, value in line.items() if value}) + "\n")
     return not found
 
 
