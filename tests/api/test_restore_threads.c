@@ -78,15 +78,20 @@ END_TEST
 static atomic_bool is_over;
 static atomic_int restored;
 
-/* Its stream is busy at any time, so its copies are never proven to be over. */
-static void *restore_over_and_over(void *unused)
+enum { AHEAD = 3 };
+static tn_cu_stream gates[AHEAD]; /* each behind one of the latest restores */
+
+/* Its stream is busy at any time, so its copies are never proven to be over; and no more than some restores behind. */
+static void *restore_over_and_over(void *context)
 {
     const struct timespec pause = {0, 1000000};
 
-    (void)unused;
-    while (!atomic_load(&is_over)) {
+    test_set_context(context);
+    for (int i = 0; !atomic_load(&is_over); i = (i + 1) % AHEAD) {
+        test_synchronize(gates[i]);
         test_spin(streams[0], 4);
         OK(tarn_checkpoint_restore(checkpoints[0], streams[0], NULL));
+        test_order(streams[0], gates[i]);
         atomic_fetch_add(&restored, 1);
         (void)nanosleep(&pause, NULL);
     }
@@ -110,13 +115,17 @@ START_TEST(a_restore_comes_through_beside_one_that_restores_all_the_time)
         OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoints[i]));
         test_synchronize(world.stream);
     }
-    ck_assert_int_eq(pthread_create(&thread, NULL, restore_over_and_over, NULL), 0);
+    for (int i = 0; i < AHEAD; i++)
+        gates[i] = test_stream();
+    ck_assert_int_eq(pthread_create(&thread, NULL, restore_over_and_over, test_context()), 0);
     while (atomic_load(&restored) < RESTORES && test_pause(deadline))
         continue;
     for (int i = 0; i < RESTORES; i++)
         OK(tarn_checkpoint_restore(checkpoints[1], streams[1], NULL));
     atomic_store(&is_over, true);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    for (int i = 0; i < AHEAD; i++)
+        test_destroy_stream(gates[i]);
     test_synchronize(streams[1]);
     for (size_t i = 0; i < 2; i++)
         OK(tarn_checkpoint_destroy(checkpoints[i]));
