@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* magazine.h -- blocks which a thread has freed and will want again, where threads share an arena.
  *
- * Threads that allocate from one arena in turn would wait for its lock, and take its cache lines from
- * each other. After some turns the arena has magazines (heap/steady.c), and each thread that
+ * Threads that allocate from one arena in turn would wait for its lock, and take its cache lines
+ * from each other. After some turns the arena has magazines (heap/steady.c), and each thread that
  * allocates there gets one. Its blocks are rounds. A thread that frees a block and requests the same
  * size again touches its magazine and the block's record, and nothing that another thread writes.
  *
@@ -26,12 +26,12 @@
  * rounds. A magazine that nobody has used through many such locks is given to the next thread that
  * has none.
  *
- * The arena counts blocks that go out of its hands and come back, and a magazine the others. Live bytes
- * as the arena counts them are therefore never too low, and too high by the rounds.
+ * The arena counts blocks that go out of its hands and come back, and a magazine the others. Live
+ * bytes as the arena counts them are therefore never too low, and too high by the rounds.
  *
  * Trade-offs: 64 threads have magazines in an arena at a time, and a thread whose four places are
- * taken has none. An arena with magazines has no owner. Rounds may keep holes apart until the pool is locked; the
- * pool is locked before a heap grows.
+ * taken has none. An arena with magazines has no owner. Rounds may keep holes apart until the pool
+ * is locked, as it is before a heap grows.
  *
  * Source: J. Bonwick and J. Adams, Magazines and Vmem (USENIX 2001).
  *
@@ -116,8 +116,8 @@ void tn_magazine_claim(struct tn_arena *arena);
 /* A magazine of another thread, not the same one for all who ask; NULL: there is none. */
 struct tn_magazine *tn_magazine_any(const struct tn_magazines *magazines);
 
-/* Takes the magazine's lock; false: the arena's magazines are closed, and the lock is not taken. While it
- * has the lock a thread finds all as the release of the pool's lock has left it. */
+/* Takes the magazine's lock; false: the arena's magazines are closed, and the lock is not taken.
+ * With the lock a thread finds all as the release of the pool's lock has left it. */
 static inline bool tn_magazine_enter(const struct tn_arena *arena, struct tn_magazine *magazine)
 {
     tn_spin_acquire(&magazine->lock);

@@ -12,8 +12,7 @@
 void tn_sharing_empty_inbox(struct tn_arena *arena, struct tn_inbox *inbox);
 
 /* Frees blocks from the inbox until the block freed last serves the allocation and live bytes reach
- * no new peak. False: a block in the inbox needs the pool's lock. The arena is
- * locked. */
+ * no new peak. False: a block in the inbox needs the pool's lock. The arena is locked. */
 bool tn_sharing_receive(struct tn_arena *arena, const struct tn_heap *heap, uint64_t alignment,
                         uint64_t bytes);
 

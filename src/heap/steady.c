@@ -22,9 +22,9 @@ enum {
     /* Frees by other threads than an arena's user before it has an inbox: a stream may change
      * threads now and then. */
     GUEST_FREES = 16,
-    USER_CHANGES = 16, /* by allocations, before it has magazines; */
-    CLOSES_ALONE = 8,  /* with one magazine used at most, before it has none again */
-    TURNS_ALONE = 64,  /* of one thread, whose end begins the count anew */
+    USER_CHANGES = 16, /* by allocations, before an arena has magazines */
+    TURNS_ALONE = 64,  /* of one thread: the count of changes begins anew */
+    CLOSES_ALONE = 8,  /* in a row with one magazine used at most: the arena has none again */
     RECORDS_FOR_CUT = 2,
     /* A slab's part has twice as many records, so threads rarely write to the same cache line. */
     RECORDS_FEW = 16,
@@ -322,8 +322,8 @@ static TN_APART bool free_as_guest(struct tn_arena *arena, const struct tn_chunk
         return true;
     tn_arena_lock(arena);
     if (arena->shared) {
-        tn_sharing_empty_inbox(
-            arena, tn_arena_inbox(arena)); /* the inbox may be full, and the user away */
+        /* The inbox may be full, and the user away. */
+        tn_sharing_empty_inbox(arena, tn_arena_inbox(arena));
     } else {
         arena->guest_free_count += 1;
         wanted = arena->guest_free_count % GUEST_FREES == 0;

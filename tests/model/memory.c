@@ -149,6 +149,8 @@ struct block *allocate(struct model *m, int pool, int stream, size_t bytes, size
     block.pool = pool != NONE ? pool : serving_pool(m, stream, &is_routed);
     if (block.pool == 0 && capture != NULL && m->config.unrouted == TARN_UNROUTED_ADOPT)
         block.pool = ADOPTED;
+    if (alignment == ZEROED && m->pools[block.pool].shares_captured)
+        drain(m); /* as below, but the zeros are written before the address is known */
     m->may_give = true;
     status = ask_for(m, pool, bytes, alignment, on, &block.address);
     m->may_give = false;
