@@ -103,24 +103,26 @@ static void unpark(tarn_device *device, bool closing)
     tn_ending_unpark(device);
 }
 
-/* Looks at a pool, and sets its ending. Returns whether the pool waits for a proof. */
+/* Looks at a pool, and sets its ending. Returns whether the pool waits for a proof unparked. */
 static bool check_released(tarn_pool *pool, bool closing)
 {
     bool waits = false;
+    bool parks = false;
 
     TN_ASSERT(tn_lock_is_held(&pool->device->lock));
     TN_ASSERT(atomic_load(&pool->released));
     tn_pool_lock(pool);
     if (tn_pool_is_unclaimed(pool) && (closing || tn_pool_discarded_count(pool) == 0)) {
         waits = !closing && !tn_pool_is_idle(pool);
+        parks = waits && !tn_pool_has_pending(pool);
         if (!waits)
             tn_ending_put(pool, TN_ENDING_NOW);
-        else if (!tn_pool_has_pending(pool))
+        else if (parks)
             tn_ending_put(pool, TN_ENDING_PARKED);
     }
     tn_pool_unlock(pool);
     TN_ASSERT(!waits || atomic_load(&pool->ending) != TN_ENDING_NOW);
-    return waits;
+    return waits && !parks;
 }
 
 /* The end of the device overrides what keeps a pool, and looks at all. */
@@ -149,6 +151,8 @@ static tarn_pool *pick_ready(tarn_device *device, uint_fast32_t *waiting)
             return pool;
     }
     *waiting = (uint_fast32_t)(*waiting + tn_ending_count(device, TN_ENDING_PARKED));
+    TN_ASSERT(*waiting <=
+              tn_ending_count(device, TN_ENDING_READY) + tn_ending_count(device, TN_ENDING_PARKED));
     return NULL;
 }
 
