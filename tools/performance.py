@@ -58,14 +58,15 @@ def thin(path):
     """Leaves the newest line of each figure in the file, and makes it lean."""
     before = results.read(path)
     after = newest(before)
-    path.write_text("".join(results.lean(text) + "\n" for text, _ in after), encoding="utf-8")
+    path.write_text(results.text_of([line for _, line in after]), encoding="utf-8")
     print(f"{path}: {len(after)} of {len(before)} lines are kept")
 
 
 def is_thin(path):
     before = results.read(path)
     superseded = len(before) - len(newest(before))
-    fat = sum(results.lean(text) != text for text, _ in before)
+    leanest = results.text_of([line for _, line in before]).splitlines()
+    fat = sum(text != lean for (text, _), lean in zip(before, leanest))
     if superseded or fat:
         print(f"{path}: newer lines stand for {superseded}, and {fat} could be leaner; run "
               f"tools/performance.py --thin {path}")

@@ -29,7 +29,7 @@ class Performance(unittest.TestCase):
 
     def thinned(self, *lines):
         """The medians that are left of these lines, in their order."""
-        self.path.write_text("".join(results.lean(json.dumps(entry)) + "\n" for entry in lines))
+        self.path.write_text(results.text_of([results.parse(json.dumps(entry)) for entry in lines]))
         with contextlib.redirect_stdout(io.StringIO()):
             was_thin = performance.is_thin(self.path)
             performance.thin(self.path)
@@ -69,10 +69,18 @@ class Performance(unittest.TestCase):
     def test_a_lean_line_is_the_same_when_read(self):
         full = {**line(1, 7), "unit": "", "target_is": None, "target": None, "p10": 7, "p90": 7, "samples": 1}
         for spread in ({}, {"p10": 6}, {"samples": 2}, {"unit": "ns"}, {"simulated": True}):
-            text = json.dumps({**full, **spread})
-            self.assertLess(len(results.lean(text)), len(text))
-            self.assertEqual(results.parse(results.lean(text)), json.loads(text))
-            self.assertEqual(results.lean(results.lean(text)), results.lean(text))
+            entry = {**full, **spread}
+            self.assertLess(len(results.lean(entry)), len(json.dumps(entry)))
+            self.assertEqual(results.parse(results.lean(entry)), entry)
+
+    def test_fields_of_a_run_are_written_once(self):
+        other = {name: value for name, value in line(3, 5).items() if name != "device"}
+        entries = [results.parse(json.dumps(entry)) for entry in (line(1, 1), line(1, 2), line(2, 3), other, line(3, 6))]
+        self.path.write_text(results.text_of(entries))
+        self.assertEqual([entry for _, entry in results.read(self.path)], entries)
+        texts = self.path.read_text().splitlines()
+        self.assertEqual([text.count("date") for text in texts], [1, 0, 1, 1, 1])
+        self.assertEqual([text.count("device") for text in texts], [1, 0, 1, 0, 1])
 
     def test_a_file_with_lines_that_could_be_leaner_is_not_thin(self):
         self.path.write_text(json.dumps(line(1, 1)) + "\n")

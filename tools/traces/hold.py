@@ -17,7 +17,6 @@ the simulator, which the test has.
 """
 
 import argparse
-import json
 import os
 import pathlib
 import subprocess
@@ -93,7 +92,7 @@ def record(path, lines):
     older = read_lines(path) if path.exists() else []
     kept += [line for line in older if (line["variant"], line["rival"]) not in figures]
     kept.sort(key=lambda line: (line["variant"], line["rival"] or ""))
-    path.write_text("".join(results.lean(json.dumps(line)) + "\n" for line in kept))
+    path.write_text(results.text_of(kept))
     print(f"{path}: {len(kept)} lines")
 
 
