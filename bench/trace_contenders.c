@@ -58,7 +58,7 @@ static void *allocate_tarn(struct bench_player *player, const struct bench_trace
 
 static void free_tarn(struct bench_player *player, const struct bench_trace_event *event)
 {
-    BENCH_OK(tarn_free(player->blocks[event->slot]));
+    BENCH_OK(tarn_free_on(player->blocks[event->slot], player->streams[event->stream]));
 }
 
 static void use_tarn(struct bench_player *player, const struct bench_trace_event *event)

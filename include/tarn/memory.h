@@ -105,7 +105,9 @@ TARN_API_HOT TARN_MUST_CHECK tarn_status tarn_free(void *address);
 
 /* Frees a block with its last use on the stream: tarn_record_stream and tarn_free in one call. On
  * the stream of the block's allocation this is tarn_free, but the driver is asked whether the
- * stream is captured. On failure nothing is freed. NULL is allowed.
+ * stream is captured. Where several streams allocate from a pool, such a call may also record an
+ * event, by which the other streams get the memory soon. On failure nothing is freed. NULL is
+ * allowed.
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE.
  *   WRONG_STATE     The stream is captured into a body of another pool's capture.
  *   CAPTURE_BROKEN  The stream's capture is invalidated.

@@ -134,21 +134,21 @@ tarn_status tarn_calloc(tarn_device *device, size_t count, size_t bytes, tarn_st
     return tn_leave(allocate_zeros(device, total, tn_device_stream(device, stream), address));
 }
 
-/* What is not an arena's affair alone. told: the caller has named the last use. */
-static TN_APART tarn_status begin_and_free(void *address, bool told)
+/* What is not an arena's affair alone. */
+static TN_APART tarn_status begin_and_free(void *address)
 {
     TN_CALL(call);
 
-    return tn_call_begin(&call) ? tn_serve_free(address, told) : call.status;
+    return tn_call_begin(&call) ? tn_serve_free(address) : call.status;
 }
 
 static TN_APART TN_HOT tarn_status finish_free(void *address, struct tn_steady_rest rest)
 {
-    if (TN_LIKELY(tn_steady_finish_free((uint64_t)(uintptr_t)address, rest)))
+    if (TN_LIKELY(tn_steady_finish_free((uint64_t)(uintptr_t)address, false, rest)))
         return TARN_OK;
     if (address == NULL)
         return tn_call_nothing();
-    return tn_leave(begin_and_free(address, false));
+    return tn_leave(begin_and_free(address));
 }
 
 /* While the thread is in a function of the program's, or has left one by a jump. */
@@ -157,8 +157,9 @@ static TN_APART tarn_status check_and_free(void *address)
     struct tn_steady_rest rest;
 
     tn_user_code_check();
-    return tn_steady_try_free((uint64_t)(uintptr_t)address, &rest) ? TARN_OK
-                                                                   : finish_free(address, rest);
+    return tn_steady_try_free((uint64_t)(uintptr_t)address, false, &rest)
+               ? TARN_OK
+               : finish_free(address, rest);
 }
 
 TN_HOT tarn_status tarn_free(void *address)
@@ -168,24 +169,20 @@ TN_HOT tarn_status tarn_free(void *address)
     if (TN_UNLIKELY(tn_user_code_innermost != NULL))
         return check_and_free(address);
     /* NULL is nobody's, and looked at with the rest of those. */
-    if (TN_LIKELY(tn_steady_try_free((uint64_t)(uintptr_t)address, &rest)))
+    if (TN_LIKELY(tn_steady_try_free((uint64_t)(uintptr_t)address, false, &rest)))
         return TARN_OK;
     return finish_free(address, rest);
 }
 
 static TN_APART tarn_status begin_and_free_use(void *address, tarn_stream stream)
 {
-    tarn_status status;
     TN_CALL(call);
 
     if (address == NULL)
         return tn_call_nothing();
     if (!tn_call_begin(&call))
         return call.status;
-    status = tn_serve_use(address, stream, "tarn_free_on");
-    if (status == TARN_OK)
-        status = tn_serve_free(address, true);
-    return tn_leave(status);
+    return tn_leave(tn_serve_free_on(address, stream));
 }
 
 TN_HOT tarn_status tarn_free_on(void *address, tarn_stream stream)

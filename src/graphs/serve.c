@@ -26,7 +26,9 @@
 #include "pools/entry.h"
 #include "pools/free.h"
 #include "pools/janitor.h"
+#include "pools/loans.h"
 #include "pools/pending.h"
+#include "pools/proofs.h"
 #include "pools/reserve.h"
 #include "pools/sweep.h"
 
@@ -299,7 +301,14 @@ static TN_RARE tarn_status refuse_use(tarn_pool *pool, const struct tn_block *bl
     return tn_broken_refuse(device, stream_id, call, "no use on it can be noted");
 }
 
-tarn_status tn_serve_use(void *address, tarn_stream stream, const char *name)
+/* A use that the caller has told: the stream, as the call has looked at it. */
+struct told_use {
+    tarn_stream stream;
+    struct tn_order order;
+};
+
+static tarn_status note_use(void *address, tarn_stream stream, const char *name,
+                            struct told_use *told)
 {
     uint64_t at = (uint64_t)(uintptr_t)address;
     struct tn_stream_state state;
@@ -330,20 +339,41 @@ tarn_status tn_serve_use(void *address, tarn_stream stream, const char *name)
     if (status == TARN_OK)
         status = tn_use_note(&pool->device->streams, block, stream, state.order);
     tn_pool_unlock(pool);
+    if (status == TARN_OK)
+        *told = (struct told_use){stream, state.order};
     return status;
+}
+
+tarn_status tn_serve_use(void *address, tarn_stream stream, const char *name)
+{
+    struct told_use told;
+
+    return note_use(address, stream, name, &told);
+}
+
+/* The arena which the block's stream allocates from, if the last use is on this stream; else
+ * NULL. */
+static struct tn_arena *arena_told(const tarn_pool *pool, const struct tn_block *block,
+                                   const struct told_use *told)
+{
+    return told != NULL && tn_block_is_of(block, told->order) ? tn_block_user(pool, block) : NULL;
 }
 
 /* Frees a locked block and unlocks its pool, which may end with the block if its handle was given
  * up. */
-static void free_and_unlock(tarn_pool *pool, struct tn_block *block, bool held, bool told)
+static void free_and_unlock(tarn_pool *pool, struct tn_block *block, bool held,
+                            const struct told_use *told)
 {
     tarn_device *device = pool->device;
+    struct tn_arena *arena = arena_told(pool, block, told);
     bool last;
 
     if (held)
-        tn_pool_free_block(pool, block, told);
+        tn_pool_free_block(pool, block, told != NULL);
     else
         tn_pool_free_unheld(pool, block);
+    if (arena != NULL && (int64_t)arena->fallen_bytes >= tn_arena_asks_below_peak(arena))
+        tn_proofs_ask(pool, arena, told->stream);
     last = atomic_load(&pool->released) && tn_pool_is_unclaimed(pool);
     if (last)
         tn_pool_pin(device->default_pool); /* the device may be closed when the pool has gone */
@@ -372,7 +402,7 @@ static tarn_status lock_to_free(uint64_t address, tarn_pool **pool, struct tn_bl
     return tn_pool_lock_block(address, false, pool, block);
 }
 
-tarn_status tn_serve_free(void *address, bool told)
+static tarn_status serve_free(void *address, const struct told_use *told)
 {
     tarn_pool *pool;
     struct tn_block *block;
@@ -386,6 +416,19 @@ tarn_status tn_serve_free(void *address, bool told)
     return status;
 }
 
+tarn_status tn_serve_free(void *address)
+{
+    return serve_free(address, NULL);
+}
+
+tarn_status tn_serve_free_on(void *address, tarn_stream stream)
+{
+    struct told_use told;
+    tarn_status status = note_use(address, stream, "tarn_free_on", &told);
+
+    return status == TARN_OK ? serve_free(address, &told) : status;
+}
+
 tarn_status tn_serve_undo(void *address)
 {
     tarn_pool *pool;
@@ -395,7 +438,7 @@ tarn_status tn_serve_undo(void *address)
     TN_ASSERT(tn_lock_none_held());
     status = tn_pool_lock_block((uint64_t)(uintptr_t)address, false, &pool, &block);
     if (status == TARN_OK)
-        free_and_unlock(pool, block, true, false);
+        free_and_unlock(pool, block, true, NULL);
     return status;
 }
 

@@ -62,9 +62,13 @@ TARN_MUST_CHECK tarn_status tn_serve_reserve(tarn_pool *pool, uint64_t bytes, ta
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE; CAPTURE_BROKEN; HOST_MEMORY, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_serve_use(void *address, tarn_stream stream, const char *name);
 
-/* Frees the block at the address. told: the caller has named the last use.
+/* Frees the block at the address.
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE */
-TARN_MUST_CHECK tarn_status tn_serve_free(void *address, bool told);
+TARN_MUST_CHECK tarn_status tn_serve_free(void *address);
+
+/* Frees the block behind its last use, which is on the stream.
+ *   what tn_serve_use and tn_serve_free answer */
+TARN_MUST_CHECK tarn_status tn_serve_free_on(void *address, tarn_stream stream);
 
 /* Frees a block of a call that has failed: the address was given to nobody, so no capture has used
  * the block.

@@ -12,7 +12,7 @@
 #include "base/hot.h"
 #include "heap/check.h"
 
-enum { ASKED_PART = 16 };
+enum { ASKED_PART = 16, DOUBLINGS_MAX = 4 };
 
 #define ASKED_BYTES_MIN (32 * TN_MIB)
 
@@ -49,6 +49,7 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
     arena->fence = NULL;
     arena->progress = (struct tn_progress){.event = NULL};
     arena->unasked_bytes = 0;
+    arena->fallen_bytes = 0;
     arena->settled_stamp = 0;
     arena->vain_asks = 0;
     arena->ancestry = (struct tn_ancestry){.count = 0};
@@ -163,15 +164,31 @@ void tn_segment_unite_idle(struct tn_segment *segment, const struct tn_heap *hea
     segment->mixed = false; /* P2 */
 }
 
-uint64_t tn_arena_unasked_left(const struct tn_arena *arena)
+/* Freed between two questions, where the last was of use. */
+static uint64_t asked_bytes(const struct tn_arena *arena)
 {
     uint64_t mapped =
         arena->heaps[TN_HEAP_SMALL].mapped_bytes + arena->heaps[TN_HEAP_LARGE].mapped_bytes;
-    uint64_t asked = tn_max(mapped / ASKED_PART, ASKED_BYTES_MIN) << arena->vain_asks;
+
+    return tn_max(mapped / ASKED_PART, ASKED_BYTES_MIN);
+}
+
+uint64_t tn_arena_unasked_left(const struct tn_arena *arena)
+{
+    uint64_t asked = asked_bytes(arena) << tn_min(arena->vain_asks, DOUBLINGS_MAX);
 
     if (!arena->asks)
         return UINT64_MAX;
     return asked - tn_min(asked, arena->unasked_bytes);
+}
+
+int64_t tn_arena_asks_below_peak(const struct tn_arena *arena)
+{
+    int doublings = arena->vain_asks < TN_VAIN_ASKS_MAX ? 0 : DOUBLINGS_MAX;
+
+    if (!arena->asks)
+        return INT64_MAX;
+    return (int64_t)(asked_bytes(arena) << doublings);
 }
 
 void tn_block_count_used(struct tn_block *block)

@@ -20,6 +20,7 @@
 #ifndef TARN_HEAP_ARENA_H
 #define TARN_HEAP_ARENA_H
 
+#include "base/checked.h"
 #include "base/contract.h"
 #include "base/spin.h"
 #include "driver/progress.h"
@@ -39,8 +40,10 @@ struct tn_chunk_set;
 struct tn_fence;
 struct tn_magazines;
 
-/* An arena's first patience: 64 turns. */
-enum { TN_ARENA_PATIENCE = 6 };
+enum {
+    TN_ARENA_PATIENCE = 6, /* an arena's first patience: 64 turns */
+    TN_VAIN_ASKS_MAX = 32, /* where the count of questions in vain ends */
+};
 
 /* Changes in all heaps of an arena since the pool's lock was last taken. */
 struct tn_arena_counters {
@@ -121,6 +124,10 @@ struct tn_arena {
     struct tn_block_store *parent_store;
     /* The chunks of its capture, set when the pool is unlocked; NULL outside captures. */
     const struct tn_chunk_set *captured;
+    /* A free that names the stream goes to the pool, which then asks the stream, where live_bytes
+     * falls so far below live_peak_bytes, or to the second value; set when the pool is unlocked. */
+    int64_t asks_below_peak;
+    int64_t asks_at;
     /* Other threads read the following fields when they free. No allocation writes these cache
      * lines, nor the lines next to them. */
     _Alignas(128) _Atomic(struct tn_inbox *) inbox; /* NULL: none yet; stays with the record */
@@ -139,6 +146,7 @@ struct tn_arena {
     struct tn_fence *fence;      /* retired: the fence which ends the stream's work; else NULL */
     struct tn_progress progress; /* of its stream's work; nothing in a capture. The pool's lock. */
     uint64_t unasked_bytes; /* freed since its stream was last asked; the pool's lock, as below */
+    uint64_t fallen_bytes;  /* by which less is live than at most since then */
     uint64_t settled_stamp; /* the epoch of the last restore on another stream; 0: none */
     uint8_t vain_asks;      /* since an allocation last looked for idle memory */
     /* In a capture: the nodes which its next work comes after; see pools/pending.h. */
@@ -163,10 +171,28 @@ struct tn_arena_owner {
 void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
                    struct tn_order order);
 
-/* The bytes which the arena may still free before its stream should be asked: 1/16 of its memory,
- * and 32 MiB at least, twice as many after each question that nobody used. UINT64_MAX: it is not
- * asked. */
+/* The bytes which the arena may still free before an allocation should ask its stream: 1/16 of its
+ * memory, and 32 MiB at least, twice as many after each question that nobody used, up to sixteen
+ * times. UINT64_MAX: it is not asked. */
 uint64_t tn_arena_unasked_left(const struct tn_arena *arena);
+
+/* The bytes by which the live ones fall before a free asks that names the stream: 1/16 of the
+ * arena's memory, and 32 MiB at least; sixteen times as many once TN_VAIN_ASKS_MAX questions in a
+ * row were in vain. What is allocated again at once is of no use to others, but the last frees of a
+ * stream's work are: nothing is allocated behind them. INT64_MAX: it is not asked. */
+int64_t tn_arena_asks_below_peak(const struct tn_arena *arena);
+
+/* Bytes become live, or are freed, under the pool's lock. */
+static inline void tn_arena_rise(struct tn_arena *arena, uint64_t bytes)
+{
+    arena->fallen_bytes -= tn_min(arena->fallen_bytes, bytes);
+}
+
+static inline void tn_arena_fall(struct tn_arena *arena, uint64_t bytes)
+{
+    arena->unasked_bytes += bytes;
+    arena->fallen_bytes += bytes;
+}
 
 /* The stamp of memory that is freed now. */
 static inline uint64_t tn_arena_epoch(const struct tn_arena *arena)

@@ -335,8 +335,19 @@ static TN_APART bool free_as_guest(struct tn_arena *arena, const struct tn_chunk
     return done;
 }
 
+/* By the arena's user: the arena is locked. */
+static bool free_here(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address,
+                      bool told)
+{
+    TN_ASSERT(tn_arena_is_locked(arena));
+    if (told && tn_steady_asks(arena, 0))
+        return false;
+    return tn_sharing_free_here(arena, chunk, address);
+}
+
 /* By a thread other than the owner. */
-static bool lock_and_free(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address)
+static bool lock_and_free(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address,
+                          bool told)
 {
     bool done;
 
@@ -346,12 +357,12 @@ static bool lock_and_free(struct tn_arena *arena, const struct tn_chunk *chunk, 
     tn_arena_lock(arena);
     if (tn_arena_is_user(arena))
         tn_arena_use(arena);
-    done = tn_sharing_free_here(arena, chunk, address);
+    done = free_here(arena, chunk, address, told);
     tn_arena_unlock(arena);
     return done;
 }
 
-bool tn_steady_finish_free(uint64_t address, struct tn_steady_rest rest)
+bool tn_steady_finish_free(uint64_t address, bool told, struct tn_steady_rest rest)
 {
     struct tn_arena *arena;
     bool done;
@@ -371,9 +382,9 @@ bool tn_steady_finish_free(uint64_t address, struct tn_steady_rest rest)
     if (tn_arena_magazines(arena) != NULL && tn_sharing_put_round(arena, rest.chunk, address))
         return true;
     if (!tn_arena_enter(arena)) {
-        done = lock_and_free(arena, rest.chunk, address);
+        done = lock_and_free(arena, rest.chunk, address, told);
     } else {
-        done = tn_sharing_free_here(arena, rest.chunk, address);
+        done = free_here(arena, rest.chunk, address, told);
         tn_arena_leave(arena);
     }
     return done || (tn_arena_magazines(arena) != NULL &&
@@ -461,6 +472,8 @@ void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms
     arena->captured = terms->captured;
     arena->asks = terms->asks;
     arena->unasked_bytes_left = tn_arena_unasked_left(arena);
+    arena->asks_below_peak = tn_arena_asks_below_peak(arena);
+    arena->asks_at = (int64_t)arena->fallen_bytes - arena->asks_below_peak;
     arena->coalesces = terms->coalesces;
     arena->allocates = terms->allocates ? TN_STEADY : TN_NOT_STEADY;
     arena->frees = terms->frees ? TN_STEADY : TN_NOT_STEADY;

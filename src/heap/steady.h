@@ -195,8 +195,19 @@ struct tn_steady_rest {
     struct tn_block *block;
 };
 
-/* The path of most frees: by the arena's owner, without a call. *rest tells what is left to do. */
-static TN_ALWAYS_INLINE bool tn_steady_try_free(uint64_t address, struct tn_steady_rest *rest)
+/* Whether the arena's stream is to be asked behind a free of so many bytes. */
+static TN_ALWAYS_INLINE bool tn_steady_asks(const struct tn_arena *arena, uint64_t bytes)
+{
+    int64_t live = arena->counters.live_bytes - (int64_t)bytes;
+
+    return live <= arena->asks_at ||
+           arena->counters.live_peak_bytes - live >= arena->asks_below_peak;
+}
+
+/* The path of most frees: by the arena's owner, without a call. *rest tells what is left to do.
+ * told: the caller names the arena's stream; where this stream is to be asked, nothing is left. */
+static TN_ALWAYS_INLINE bool tn_steady_try_free(uint64_t address, bool told,
+                                                struct tn_steady_rest *rest)
 {
     struct tn_chunk *chunk = tn_address_table_chunk(address);
     struct tn_arena *arena;
@@ -218,6 +229,11 @@ static TN_ALWAYS_INLINE bool tn_steady_try_free(uint64_t address, struct tn_stea
     }
     heap = block->heap;
     TN_ASSERT(heap == atomic_load_explicit(&chunk->heap, memory_order_relaxed)); /* P2 */
+    if (told && TN_UNLIKELY(tn_steady_asks(arena, tn_block_bytes(block)))) {
+        rest->chunk = NULL;
+        tn_arena_leave(arena);
+        return false;
+    }
     rest->block = block;
     if (heap->loose != NULL || TN_UNLIKELY(arena->coalesces) || tn_loose_is_edge(block) ||
         TN_UNLIKELY(tn_loose_would_enclose(arena, heap, block)))
@@ -227,15 +243,16 @@ static TN_ALWAYS_INLINE bool tn_steady_try_free(uint64_t address, struct tn_stea
     return true;
 }
 
-bool tn_steady_finish_free(uint64_t address, struct tn_steady_rest rest);
+bool tn_steady_finish_free(uint64_t address, bool told, struct tn_steady_rest rest);
 
-/* Frees the live block that begins at the address, if there is any. False: nothing has changed;
- * call tn_pool_lock_block. */
+/* Frees the live block that begins at the address, if there is any, for a caller that names its
+ * arena's stream. False: nothing has changed; call tn_pool_lock_block. Where other threads share the
+ * arena, their frees never ask. */
 static inline bool tn_steady_free(uint64_t address)
 {
     struct tn_steady_rest rest;
 
-    return tn_steady_try_free(address, &rest) || tn_steady_finish_free(address, rest);
+    return tn_steady_try_free(address, true, &rest) || tn_steady_finish_free(address, true, rest);
 }
 
 /* Gives the arena an inbox for good, where other threads then leave their frees. False: no memory.

@@ -70,6 +70,7 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
     }
     if (hold != NULL && pool->bodies.first != NULL)
         tn_bodies_hold(&pool->bodies, &pool->holds, hold->capture_id, block);
+    tn_arena_rise(block->heap->arena, bytes);
     pool->counters.alloc_count += 1;
     TN_ASSERT(tn_block_address(block) == start && tn_block_is_of(block, attempt->request->order));
 }

@@ -6,9 +6,20 @@
  * threads write. */
 #include "pools/counters.h"
 
+#include "base/checked.h"
 #include "base/contract.h"
 #include "base/lock.h"
 #include "heap/steady.h"
+
+/* Counts how far the arena's live bytes have fallen, with what is not counted in them yet. */
+static void collect_fall(struct tn_arena *arena)
+{
+    const struct tn_arena_counters *counters = &arena->counters;
+    uint64_t most = tn_max(arena->fallen_bytes, (uint64_t)counters->live_peak_bytes);
+
+    TN_ASSERT(counters->live_peak_bytes >= 0 && counters->live_peak_bytes >= counters->live_bytes);
+    arena->fallen_bytes = (uint64_t)((int64_t)most - counters->live_bytes);
+}
 
 struct collected {
     struct tn_heap_counters kinds[TN_HEAP_KINDS]; /* of all arenas */
@@ -115,7 +126,7 @@ void tn_counters_collect(struct tn_pool_counters *counters, struct tn_arena *awa
             }
         }
         arena->unused_locks = used ? 0 : arena->unused_locks + 1;
-        TN_ASSERT(arena->counters.live_peak_bytes >= 0);
+        collect_fall(arena);
         collected.peak_bytes += (uint64_t)arena->counters.live_peak_bytes;
         arena->counters = (struct tn_arena_counters){0};
     }

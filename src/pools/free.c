@@ -176,7 +176,7 @@ static void count_unasked(const tarn_pool *pool, const struct tn_block *block)
 
     TN_ASSERT(!tn_block_next_use_follows(block));
     if (user != NULL)
-        user->unasked_bytes += tn_block_bytes(block);
+        tn_arena_fall(user, tn_block_bytes(block));
 }
 
 static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, bool told)
@@ -210,7 +210,7 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, boo
         return;
     }
     freed_stamp = tn_block_freed_stamp(pool, block);
-    block->heap->arena->unasked_bytes += tn_block_bytes(block);
+    tn_arena_fall(block->heap->arena, tn_block_bytes(block));
     tn_block_count_freed(block, freed_stamp, graphs_alone ? 0 : freed_stamp);
     (void)tn_heap_put(&pool->store, block);
 }

@@ -11,8 +11,8 @@
  * Then the lender has the memory back, and others may borrow it again at once.
  *
  * Trade-offs: small blocks are never borrowed, for they would cut up what the lender allocates
- * from. A look at CANDIDATES_MAX blocks of each of the LENDERS_MAX arenas used last. The borrower itself waits for its event,
- * too, before it gets the same memory again.
+ * from. A look at CANDIDATES_MAX blocks of each of the LENDERS_MAX arenas used last. The borrower
+ * itself waits for its event, too, before it gets the same memory again.
  *
  * Locking: the pool's lock. */
 #ifndef TARN_POOLS_LOANS_H

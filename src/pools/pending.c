@@ -304,7 +304,7 @@ static void count_freed(struct tn_block *block)
     uint64_t freed_stamp = tn_block_next_use_follows(block) ? tn_block_cold(block)->freed_stamp : 0;
 
     if (freed_stamp != 0)
-        block->heap->arena->unasked_bytes += tn_block_bytes(block);
+        tn_arena_fall(block->heap->arena, tn_block_bytes(block));
     tn_block_count_freed(block, freed_stamp, block->graphs_alone ? 0 : freed_stamp);
 }
 
@@ -458,7 +458,7 @@ void tn_pending_free(tarn_pool *pool, struct tn_block *block)
     unlink_pending(pool, block);
     tn_uses_end(&pool->device->streams, block);
     /* Users of the block may still run, before the caller's stream. */
-    block->heap->arena->unasked_bytes += tn_block_bytes(block);
+    tn_arena_fall(block->heap->arena, tn_block_bytes(block));
     tn_block_count_freed(block, stamp, stamp);
     tn_heap_put(&pool->store, block);
 }

@@ -6,8 +6,7 @@
 #include "base/contract.h"
 
 enum {
-    VAIN_ASKS_MAX = 4, /* in a row; each doubles the bytes between two */
-    /* Events not done that one call asks after: each costs some 200 ns. */
+    /* Events which a call finds not done at most: each costs some 200 ns. */
     UNDONE_MAX = 16,
 };
 
@@ -26,8 +25,9 @@ void tn_proofs_ask(tarn_pool *pool, struct tn_arena *arena, tn_cu_stream stream)
     TN_ASSERT(tn_pool_is_locked(pool) && !tn_arena_is_captured(arena));
     poll_arena(pool, arena);
     tn_progress_ask(gpu, &arena->progress, stream);
+    arena->fallen_bytes = 0;
     arena->unasked_bytes = 0; /* even where the last event is still under way */
-    if (arena->vain_asks < VAIN_ASKS_MAX)
+    if (arena->vain_asks < TN_VAIN_ASKS_MAX)
         arena->vain_asks += 1;
     if (!arena->was_asked)
         tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_ASKED);

@@ -3,16 +3,17 @@
  *
  * A wait for the device proves all memory idle, but hardly ever happens. In a pool with several
  * arenas an allocation therefore asks its stream for an event now and then (driver/progress.h),
- * namely after frees of a part of the arena's memory (tn_arena_unasked_left). Once the event is
- * done, what the arena freed before may leave it, and loans that its stream freed go back
- * (pools/loans.h). Until an allocation looks for such memory, each question doubles these bytes, up
- * to sixteen times.
+ * namely after frees of a part of the arena's memory (tn_arena_unasked_left). A free that names its
+ * stream (tarn_free_on) asks, too, once the live bytes have fallen by this part. When the event is done, what the arena freed before may leave it, and loans that its
+ * stream freed go back (pools/loans.h). Until an allocation looks for such memory, each question of
+ * an allocation doubles these bytes, up to sixteen times.
  *
  * What a restore frees of other streams is an exception: the pool has only ordered the restore's
  * stream behind the uses of that memory. The caller orders the memory's own stream later.
  *
- * Trade-offs: what a stream frees after its last allocation stays unproven until a wait, since only
- * a call with its handle may ask. The handle of a default stream would be valid at any time.
+ * Trade-offs: what tarn_free frees after a stream's last allocation stays unproven until a wait, for
+ * a question needs the stream's handle. The handle of a default stream would be valid at any time.
+ * In an arena that several threads use, only allocations ask.
  *
  * Locking: the pool's lock. */
 #ifndef TARN_POOLS_PROOFS_H

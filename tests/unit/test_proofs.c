@@ -237,6 +237,130 @@ START_TEST(streams_are_asked_less_where_nobody_grows)
 }
 END_TEST
 
+/* The last frees of a stream's work: nothing is allocated on the stream behind them. owned: by the arena's
+ * owner, or by a thread that is only its user. */
+START_TEST(frees_that_name_their_stream_ask_it)
+{
+    bool owned = _i == 1;
+    void *blocks[5];
+    uint64_t before;
+
+    for (int i = 0; i < 200 && owned; i++)
+        OK(tarn_free_on(unit_alloc(pool, 4096, other), other));
+    for (size_t i = 0; i < 5; i++)
+        blocks[i] = unit_alloc(pool, 32 * MIB, other);
+    ck_assert_int_eq((atomic_load(&arena_of(other)->user) & TN_ARENA_OWNED) != 0, owned);
+    for (size_t i = 0; i < 3; i++)
+        OK(tarn_free_on(blocks[i], other));
+    unit_settle(pool);
+    ck_assert_uint_ne(arena_of(other)->progress.asked_stamp, 0);
+    test_synchronize(other);
+    before = mapped();
+    (void)unit_alloc(pool, 64 * MIB, stream);
+    ck_assert_uint_eq(mapped(), before);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* With the lock not taken between: what was allocated since the lock counts, too. */
+START_TEST(frees_ask_where_less_is_live_than_at_most_since_the_lock)
+{
+    void *blocks[32];
+    uint64_t recorded;
+
+    for (size_t i = 0; i < 32; i++)
+        blocks[i] = unit_alloc(pool, 2 * MIB, other);
+    for (size_t i = 0; i < 32; i++)
+        OK(tarn_free(blocks[i]));
+    arena_of(other)->unasked_bytes = 0;
+    arena_of(other)->fallen_bytes = 0;
+    tn_pool_lock(pool);
+    tn_pool_unlock(pool);
+    recorded = sim.call_count("cuEventRecord");
+    for (size_t i = 0; i < 24; i++) /* the pool's lock is not taken before one asks */
+        blocks[i] = unit_alloc(pool, 2 * MIB, other);
+    for (size_t i = 0; i < 24; i++)
+        OK(tarn_free_on(blocks[i], other));
+    ck_assert_uint_eq(sim.call_count("cuEventRecord"), recorded + 1);
+}
+END_TEST
+
+/* Another stream's handle says nothing about the block's own stream. */
+START_TEST(frees_that_name_no_stream_or_another_ask_none)
+{
+    void *blocks[3];
+
+    for (size_t i = 0; i < 3; i++)
+        blocks[i] = unit_alloc(pool, 64 * MIB, other);
+    for (size_t i = 0; i < 2; i++)
+        OK(tarn_free(blocks[i]));
+    OK(tarn_free_on(blocks[2], stream));
+    ck_assert_uint_eq(arena_of(other)->fallen_bytes, 128 * MIB);
+    ck_assert_uint_eq(arena_of(other)->progress.asked_stamp, 0);
+}
+END_TEST
+
+/* As much is live as before: others get nothing of it. */
+START_TEST(frees_of_what_is_allocated_again_ask_none)
+{
+    void *blocks[32];
+    uint64_t recorded;
+
+    for (size_t i = 0; i < 32; i++)
+        blocks[i] = unit_alloc(pool, 2 * MIB, other);
+    recorded = sim.call_count("cuEventRecord");
+    for (size_t i = 0; i < 1024; i++) {
+        OK(tarn_free_on(blocks[i % 32], other));
+        blocks[i % 32] = unit_alloc(pool, 2 * MIB, other);
+        if (i % 16 == 0)
+            unit_settle(pool);
+    }
+    /* Those of allocations: the bytes between two double. */
+    ck_assert_uint_le(sim.call_count("cuEventRecord"), recorded + 8);
+}
+END_TEST
+
+/* What the pool's lock comes between is counted on. */
+START_TEST(falls_go_on_behind_the_pools_lock)
+{
+    void *blocks[32];
+
+    for (size_t i = 0; i < 32; i++)
+        blocks[i] = unit_alloc(pool, 2 * MIB, other);
+    for (size_t i = 0; i < 15; i++) {
+        OK(tarn_free_on(blocks[i], other));
+        unit_settle(pool);
+        ck_assert_uint_eq(arena_of(other)->fallen_bytes, (i + 1) * 2 * MIB);
+    }
+    ck_assert_uint_eq(arena_of(other)->progress.asked_stamp, 0);
+    (void)unit_alloc(pool, 2 * MIB, other);
+    unit_settle(pool);
+    ck_assert_uint_eq(arena_of(other)->fallen_bytes, 28 * MIB);
+    OK(tarn_free_on(blocks[15], other));
+    ck_assert_uint_eq(arena_of(other)->progress.asked_stamp, 0);
+    OK(tarn_free_on(blocks[16], other));
+    OK(tarn_free_on(blocks[17], other));
+    ck_assert_uint_ne(arena_of(other)->progress.asked_stamp, 0);
+    ck_assert_uint_le(arena_of(other)->fallen_bytes, 2 * MIB);
+}
+END_TEST
+
+/* Questions in vain are counted to 32. */
+START_TEST(frees_ask_less_once_questions_were_long_in_vain)
+{
+    uint64_t recorded = sim.call_count("cuEventRecord");
+
+    for (int i = 0; i < 64; i++)
+        OK(tarn_free_on(unit_alloc(pool, 64 * MIB, other), other));
+    recorded = sim.call_count("cuEventRecord") - recorded;
+    ck_assert_uint_ge(recorded, 32);
+    ck_assert_uint_le(recorded, 36);
+    ck_assert_uint_eq(arena_of(other)->vain_asks, TN_VAIN_ASKS_MAX);
+    (void)unit_alloc(pool, 256 * MIB, stream);
+    ck_assert_uint_eq(arena_of(other)->vain_asks, 0);
+}
+END_TEST
+
 START_TEST(a_stream_alone_is_never_asked)
 {
     tarn_pool *own = unit_pool(device);
@@ -329,6 +453,12 @@ int main(void)
     tcase_add_test(tcase, memory_that_waited_for_another_stream_counts);
     tcase_add_test(tcase, where_nothing_moves_no_stream_is_asked);
     tcase_add_test(tcase, streams_are_asked_less_where_nobody_grows);
+    tcase_add_loop_test(tcase, frees_that_name_their_stream_ask_it, 0, 2);
+    tcase_add_test(tcase, frees_ask_where_less_is_live_than_at_most_since_the_lock);
+    tcase_add_test(tcase, frees_that_name_no_stream_or_another_ask_none);
+    tcase_add_test(tcase, frees_of_what_is_allocated_again_ask_none);
+    tcase_add_test(tcase, falls_go_on_behind_the_pools_lock);
+    tcase_add_test(tcase, frees_ask_less_once_questions_were_long_in_vain);
     tcase_add_test(tcase, a_stream_alone_is_never_asked);
     tcase_add_test(tcase, a_stream_is_asked_after_frees_of_a_part_of_its_memory);
     tcase_add_test(tcase, an_event_that_is_refused_does_no_harm);

@@ -145,7 +145,7 @@ START_TEST(a_use_in_a_capture_gives_that_a_hold)
     ck_assert(tn_lock_none_held());
     ck_assert_uint_eq(pool->holds.open_count, 1);
     ck_assert_ptr_nonnull(tn_block_uses(unit_block(address)));
-    OK(tn_serve_free(address, true));
+    OK(tn_serve_free_on(address, other));
     ck_assert_uint_eq(tn_pool_pending_count(pool), 1);
     test_destroy_graph(test_end_capture(other));
 }
@@ -166,8 +166,8 @@ START_TEST(a_use_that_cannot_be_noted_leaves_nothing_locked)
     test_end_broken_capture(other);
     ck_assert_ptr_null(tn_block_uses(unit_block(address)));
     STATUS(TARN_ERR_NOT_OURS, tn_serve_use(&address, other, "test"));
-    OK(tn_serve_free(address, false));
-    STATUS(TARN_ERR_DOUBLE_FREE, tn_serve_free(address, false));
+    OK(tn_serve_free(address));
+    STATUS(TARN_ERR_DOUBLE_FREE, tn_serve_free(address));
     ck_assert(tn_lock_none_held());
 }
 END_TEST
@@ -179,7 +179,7 @@ START_TEST(a_free_notices_the_capture_of_a_route)
 
     OK(tn_route_begin(device, pool, tarn_filter_stream, stream, &route));
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
-    OK(tn_serve_free(address, false));
+    OK(tn_serve_free(address));
     ck_assert_uint_eq(pool->holds.open_count, 1);
     ck_assert_uint_eq(pool->pending.unheld_count, 0);
     ck_assert_uint_eq(tn_pool_pending_count(pool), 1);
@@ -212,7 +212,7 @@ START_TEST(the_last_free_ends_a_released_pool)
 
     OK(tarn_pool_release(pool));
     ck_assert_ptr_eq(device->pools, pool);
-    OK(tn_serve_free(address, false));
+    OK(tn_serve_free(address));
     OK(tn_gpu_wait_idle(&device->gpu));
     tn_device_end_released(device);
     ck_assert_ptr_eq(device->pools, device->default_pool);
