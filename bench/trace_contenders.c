@@ -56,9 +56,15 @@ static void *allocate_tarn(struct bench_player *player, const struct bench_trace
     return address;
 }
 
+/* A program of several streams names the block's own, and others get the memory sooner. */
 static void free_tarn(struct bench_player *player, const struct bench_trace_event *event)
 {
-    BENCH_OK(tarn_free_on(player->blocks[event->slot], player->streams[event->stream]));
+    void *block = player->blocks[event->slot];
+
+    if (player->trace->stream_count == 1)
+        BENCH_OK(tarn_free(block));
+    else
+        BENCH_OK(tarn_free_on(block, player->streams[event->stream]));
 }
 
 static void use_tarn(struct bench_player *player, const struct bench_trace_event *event)
