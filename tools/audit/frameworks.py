@@ -26,6 +26,10 @@ import tempfile
 import models
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+
+import torch_plugin  # noqa: E402
+
 TEXT, JSON = 0, 1
 
 
@@ -263,20 +267,13 @@ def faults(result):
     return found
 
 
-def build_shim(library, include, folder):
-    shim = pathlib.Path(folder) / "libtarn_torch.so"
-    subprocess.run(["cc", "-std=c17", "-O2", "-shared", "-fPIC", f"-I{include}", "-o", str(shim),
-                    str(HERE / "torch_allocator.c"), str(library), f"-Wl,-rpath,{library.parent}"], check=True)
-    return shim
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", type=pathlib.Path, required=True)
     parser.add_argument("--include", type=pathlib.Path, required=True)
     parser.add_argument("--commit", default="unknown", help="of the library, for the lines")
     parser.add_argument("--out", type=pathlib.Path)
-    parser.add_argument("--shim", type=pathlib.Path, help="torch_allocator.c, built before")
+    parser.add_argument("--shim", type=pathlib.Path, help="torch_plugin.c, built before")
     parser.add_argument("--only", help="names of workloads, with commas between")
     parser.add_argument("--jobs", type=int, default=1, help="so many processes at a time")
     parser.add_argument("--one", nargs=4, metavar=("FRAMEWORK", "WORKLOAD", "OWNS", "SHIM"), help=argparse.SUPPRESS)
@@ -289,7 +286,8 @@ def main():
         return 0
     runs = [run for run in RUNS if arguments.only is None or run[1] in arguments.only.split(",")]
     with tempfile.TemporaryDirectory() as folder:
-        shim = arguments.shim or build_shim(arguments.library.resolve(), arguments.include.resolve(), folder)
+        shim = arguments.shim or torch_plugin.build(arguments.library.resolve(), arguments.include.resolve(),
+                                                       folder)
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as threads:
             good = list(threads.map(lambda run: report(arguments, *run, shim), runs))
     print(f"{sum(good)} of {len(good)} as they should be")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tarn as PyTorch's allocator, through torch.cuda.memory.CUDAPluggableAllocator: what frameworks.py builds.
+/* Tarn as PyTorch's allocator, through torch.cuda.memory.CUDAPluggableAllocator: what tools/torch_plugin.py builds.
  *
- * PyTorch hands over the stream of each allocation. One in a capture that no route leads anywhere gets a pool of the capture's
- * own (TARN_UNROUTED_ADOPT), which is there as long as the graph. */
+ * PyTorch hands over the stream of each allocation, and this stream at the free. An allocation in a capture that no route leads
+ * anywhere gets a pool of the capture's own (TARN_UNROUTED_ADOPT), which is there as long as the graph. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/types.h>
@@ -41,4 +41,17 @@ void tarn_torch_free(void *address, ssize_t bytes, int ordinal, tarn_stream stre
     (void)ordinal;
     (void)stream;
     check(tarn_free(address), "tarn_free");
+}
+
+/* The same for a program of several streams: others get the memory sooner. */
+void tarn_torch_free_on(void *address, ssize_t bytes, int ordinal, tarn_stream stream)
+{
+    (void)bytes;
+    (void)ordinal;
+    check(tarn_free_on(address, stream), "tarn_free_on");
+}
+
+void tarn_torch_record_stream(void *address, tarn_stream stream)
+{
+    check(tarn_record_stream(address, stream), "tarn_record_stream");
 }
