@@ -88,7 +88,6 @@ struct tn_arena {
     /* Frees coalesce at once: nothing is loose; set when the pool is unlocked. */
     bool coalesces : 1;
     bool asks : 1;            /* its stream is asked how far it has come; set at the same time */
-    bool was_asked : 1;       /* an event of its stream is under way, or nobody has looked since */
     bool awake : 1;           /* P30: in the pool's list of those awake; see pools/pool_lock.h */
     bool expected : 1;        /* to be used again: it has slept before, or got reserved memory */
     atomic_bool owner_inside; /* see heap/arena_lock.h */
@@ -148,7 +147,9 @@ struct tn_arena {
     uint64_t unasked_bytes; /* freed since its stream was last asked; the pool's lock, as below */
     uint64_t fallen_bytes;  /* by which less is live than at most since then */
     uint64_t settled_stamp; /* the epoch of the last restore on another stream; 0: none */
-    uint8_t vain_asks;      /* since an allocation last looked for idle memory */
+    /* Not a bit beside the others: the pool's lock guards it also while the arena is asleep. */
+    bool was_asked;    /* an event of its stream is under way, or nobody has looked since */
+    uint8_t vain_asks; /* since an allocation last looked for idle memory */
     /* In a capture: the nodes which its next work comes after; see pools/pending.h. */
     struct tn_ancestry ancestry;
     /* In a capture: the births of its blocks; belongs to the hold. NULL: none yet. */

@@ -84,7 +84,6 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     tn_lock_acquire(&device->lock);
     device->pool_serial += 1;
     made->holds.pool_serial = device->pool_serial;
-    made->places = (struct tn_pool_places){.previous = NULL};
     made->next = device->pools;
     if (made->next != NULL)
         made->next->places.previous = made;

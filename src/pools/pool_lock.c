@@ -35,10 +35,11 @@ static void append(tarn_pool *pool, enum tn_pool_list list)
     lists->count[list] += 1;
 }
 
-static void take_out(const tarn_pool *pool, enum tn_pool_list list)
+/* Neighbours of before may be gone: no link to them stays. */
+static void take_out(tarn_pool *pool, enum tn_pool_list list)
 {
     struct tn_pool_lists *lists = &pool->device->lists;
-    const struct tn_pool_link *link = &pool->places.in[list];
+    struct tn_pool_link *link = &pool->places.in[list];
 
     TN_ASSERT(lists->count[list] > 0);
     if (link->previous != NULL)
@@ -49,6 +50,7 @@ static void take_out(const tarn_pool *pool, enum tn_pool_list list)
         link->next->places.in[list].previous = link->previous;
     else
         lists->last[list] = link->previous;
+    *link = (struct tn_pool_link){.next = NULL};
     lists->count[list] -= 1;
 }
 
