@@ -5,7 +5,8 @@
  * the magic number, therefore stays 0 in a free record.
  *
  * Trade-offs: slabs live as long as the process. Records are few: devices, pools, segments,
- * captures, graphs and checkpoints, not blocks. */
+ * captures, graphs and checkpoints, not blocks. Large ones that no stale pointer leads to have no
+ * slabs, and a program which once had many of them gets nearly all of their memory back. */
 #include "base/host.h"
 
 #include <malloc.h>
@@ -21,7 +22,10 @@
 enum {
     SLAB_BYTES_MIN = 2048,
     SLAB_BYTES_MAX = 16384,
-    LINE_BYTES = 128, /* two cache lines: processors fetch them in pairs */
+    LINE_BYTES = 64,
+    /* Two cache lines: processors fetch them in pairs. Slabs begin at a multiple, so that records of
+     * types which are aligned to pairs are, too; no record has less. */
+    PAIR_BYTES = 128,
 };
 
 #ifdef TARN_TESTING
@@ -120,6 +124,11 @@ static void *count_taken(void *memory)
     return memory;
 }
 
+static void count_given(void *memory)
+{
+    atomic_fetch_sub(&used_bytes, malloc_usable_size(memory));
+}
+
 struct tn_host_usage tn_host_usage(void)
 {
     struct tn_host_usage usage = {.current_bytes = atomic_load(&used_bytes)};
@@ -171,7 +180,7 @@ void tn_host_free(void *memory)
     if (memory == NULL)
         return;
     count_outstanding(-1);
-    atomic_fetch_sub(&used_bytes, malloc_usable_size(memory));
+    count_given(memory);
     free(memory);
 }
 
@@ -223,20 +232,21 @@ struct free_record {
 /* Adds a slab's records to the free list; false when there is no memory. */
 static bool add_slab(struct tn_records *records)
 {
-    size_t stride = (records->record_bytes + LINE_BYTES - 1) & ~(size_t)(LINE_BYTES - 1);
+    size_t lines = (records->record_bytes + LINE_BYTES - 1) & ~(size_t)(LINE_BYTES - 1);
+    size_t stride = lines < PAIR_BYTES ? PAIR_BYTES : lines;
     size_t bytes = records->next_slab_bytes > 0 ? records->next_slab_bytes : SLAB_BYTES_MIN;
     size_t count = bytes / stride > 0 ? bytes / stride : 1;
     struct slab *slab;
     char *first;
 
-    slab = tn_host_alloc_lasting(sizeof *slab + LINE_BYTES + count * stride);
+    slab = tn_host_alloc_lasting(sizeof *slab + PAIR_BYTES + count * stride);
     if (slab == NULL)
         return false;
     slab->next = records->slabs;
     records->slabs = slab;
     records->next_slab_bytes = bytes < SLAB_BYTES_MAX ? 2 * bytes : bytes;
     first = (char *)(slab + 1);
-    first += LINE_BYTES - (uintptr_t)first % LINE_BYTES;
+    first += PAIR_BYTES - (uintptr_t)first % PAIR_BYTES;
     for (size_t i = count; i-- > 0;) {
         struct free_record *record = (struct free_record *)(void *)(first + i * stride);
 
@@ -246,15 +256,30 @@ static bool add_slab(struct tn_records *records)
     return true;
 }
 
+/* A record of a kind that has no slabs, zeroed. */
+static struct free_record *make_spare(const struct tn_records *records)
+{
+    void *memory = NULL;
+
+    TN_ASSERT(records->spare_max > 0 && records->slabs == NULL);
+    if (allocation_fails() || posix_memalign(&memory, PAIR_BYTES, records->record_bytes) != 0)
+        return NULL;
+    memset(memory, 0, records->record_bytes);
+    return count_taken(memory);
+}
+
 void *tn_records_take(struct tn_records *records)
 {
     struct free_record *record = NULL;
 
     TN_ASSERT(records->record_bytes >= sizeof(struct free_record));
     tn_lock_acquire(&records->lock);
-    if (records->free_list != NULL || add_slab(records)) {
+    if (records->free_list != NULL || (records->spare_max == 0 && add_slab(records))) {
         record = records->free_list;
         records->free_list = record->next;
+        records->spare_count -= records->spare_max > 0;
+    } else if (records->spare_max > 0) {
+        record = make_spare(records);
     }
     tn_lock_release(&records->lock);
     if (record != NULL)
@@ -269,7 +294,15 @@ void tn_records_give(struct tn_records *records, void *memory)
 
     tn_lock_acquire(&records->lock);
     TN_ASSERT(__atomic_load_n(&record->magic, __ATOMIC_RELAXED) == 0);
-    record->next = records->free_list;
-    records->free_list = record;
+    if (records->spare_max == 0 || records->spare_count < records->spare_max) {
+        record->next = records->free_list;
+        records->free_list = record;
+        records->spare_count += records->spare_max > 0;
+        record = NULL;
+    }
     tn_lock_release(&records->lock);
+    if (record != NULL) {
+        count_given(record);
+        free(record);
+    }
 }

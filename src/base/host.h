@@ -52,11 +52,14 @@ struct tn_records {
     void *free_list;        /* guarded by lock; linked through the first word behind the magic */
     void *slabs;            /* guarded by lock; all memory taken, for leak checkers to see */
     size_t next_slab_bytes; /* guarded by lock; 0: none was taken yet */
+    size_t spare_max;       /* immutable; 0: records come from slabs, and all are kept */
+    size_t spare_count;     /* guarded by lock; of the free list, unless they come from slabs */
 };
 
 #define TN_RECORDS_INIT(type)                                                                      \
     {                                                                                              \
-        TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), sizeof(uint64_t), sizeof(type), NULL, NULL, 0 \
+        .lock = TN_LOCK_INIT(TN_RANK_RECORDS), .record_bytes = sizeof(type),                       \
+        .zeroed_first = sizeof(uint64_t), .zeroed_end = sizeof(type)                               \
     }
 
 /* The same, but only a new record is zeroed whole. A reused record is zeroed from the member first
@@ -64,15 +67,25 @@ struct tn_records {
  * record is known to be the right one. */
 #define TN_RECORDS_INIT_KEEPING(type, first, end)                                                  \
     {                                                                                              \
-        TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), offsetof(type, first), offsetof(type, end),   \
-            NULL, NULL, 0                                                                          \
+        .lock = TN_LOCK_INIT(TN_RANK_RECORDS), .record_bytes = sizeof(type),                       \
+        .zeroed_first = offsetof(type, first), .zeroed_end = offsetof(type, end)                   \
     }
 
 /* The same, with nothing kept behind the member. */
 #define TN_RECORDS_INIT_FROM(type, first)                                                          \
     {                                                                                              \
-        TN_LOCK_INIT(TN_RANK_RECORDS), sizeof(type), offsetof(type, first), sizeof(type), NULL,    \
-            NULL, 0                                                                                \
+        .lock = TN_LOCK_INIT(TN_RANK_RECORDS), .record_bytes = sizeof(type),                       \
+        .zeroed_first = offsetof(type, first), .zeroed_end = sizeof(type)                          \
+    }
+
+/* Records which nobody reads once they are given: they have no slabs. Of those given, this many are
+ * kept for the next to take, and the others go back to malloc. Only a new record is zeroed whole; of
+ * a reused one the first two words are. */
+#define TN_RECORDS_INIT_SPARE(type, the_spare_max)                                                 \
+    {                                                                                              \
+        .lock = TN_LOCK_INIT(TN_RANK_RECORDS), .record_bytes = sizeof(type),                       \
+        .zeroed_first = sizeof(uint64_t), .zeroed_end = 2 * sizeof(uint64_t),                      \
+        .spare_max = (the_spare_max)                                                               \
     }
 
 /* A record, zeroed except for the kept members, and alone on its cache lines; NULL when there is no

@@ -59,8 +59,8 @@ struct tn_heap *tn_plan_home(struct tn_plan *plan, const struct tn_saved_block *
     if (arena == NULL)
         arena = &plan->pool->idle;
     plan->home_order = order;
-    plan->homes[TN_HEAP_SMALL] = &arena->heaps[TN_HEAP_SMALL];
-    plan->homes[TN_HEAP_LARGE] = &arena->heaps[TN_HEAP_LARGE];
+    plan->homes[TN_HEAP_SMALL] = arena->heaps[TN_HEAP_SMALL];
+    plan->homes[TN_HEAP_LARGE] = arena->heaps[TN_HEAP_LARGE];
     TN_ASSERT(plan->homes[kind]->kind == kind); /* P20 */
     return plan->homes[kind];
 }
@@ -169,8 +169,9 @@ static tarn_status plan_freed(struct tn_plan *plan)
 static bool has_shared_blocks(const struct tn_plan *plan)
 {
     return plan->watched || atomic_load(&plan->pool->device->streams.known_count) > 0 ||
-           plan->pool->arenas.count > 1 || plan->pool->idle.heaps[TN_HEAP_SMALL].mapped_bytes > 0 ||
-           plan->pool->idle.heaps[TN_HEAP_LARGE].mapped_bytes > 0;
+           plan->pool->arenas.count > 1 ||
+           plan->pool->idle.heaps[TN_HEAP_SMALL]->mapped_bytes > 0 ||
+           plan->pool->idle.heaps[TN_HEAP_LARGE]->mapped_bytes > 0;
 }
 
 static void plan_settlement(struct tn_plan *plan)

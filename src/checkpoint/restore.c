@@ -294,7 +294,7 @@ static struct tn_block *revive(struct tn_plan *plan, const struct tn_saved_block
 
     end_pending(pool, find_over(&run, below), run.end);
     if (pool->holds.count > 0 && goes_to_captures(&run, below))
-        heap = &pool->idle.heaps[heap->kind]; /* no order's own heap may hand the block out */
+        heap = pool->idle.heaps[heap->kind]; /* no order's own heap may hand the block out */
     tn_heap_take_over(pool, heap, find_over(&run, below), run.begin, run.end);
     block = tn_heap_carve(&pool->store, find_over(&run, below), run.begin, tn_saved_bytes(saved));
     block->requested = saved->requested;

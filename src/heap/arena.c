@@ -9,12 +9,41 @@
 
 #include "base/checked.h"
 #include "base/contract.h"
+#include "base/host.h"
 #include "base/hot.h"
 #include "heap/check.h"
 
 enum { ASKED_PART = 16, DOUBLINGS_MAX = 4 };
 
 #define ASKED_BYTES_MIN (32 * TN_MIB)
+
+/* Spare ones for what a few threads make and end again and again: captures, and pools. */
+enum { SPARE_HEAPS_MAX = 16 };
+
+static struct tn_records heaps_records = TN_RECORDS_INIT_SPARE(struct tn_heaps, SPARE_HEAPS_MAX);
+
+struct tn_heaps *tn_heaps_take(void)
+{
+    return tn_records_take(&heaps_records);
+}
+
+void tn_heaps_give(struct tn_heaps *heaps)
+{
+    tn_records_give(&heaps_records, heaps);
+}
+
+void tn_arena_end(struct tn_arena *arena)
+{
+    struct tn_heaps *heaps = tn_arena_heaps(arena);
+
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        TN_ASSERT(heaps->of[kind].mapped_bytes == 0 && heaps->of[kind].pending_count == 0);
+        __atomic_store_n(&arena->heaps[kind], NULL, __ATOMIC_RELAXED);
+    }
+    arena->pool = NULL;
+    arena->order = (struct tn_order){0, 0};
+    tn_heaps_give(heaps);
+}
 
 void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
                    struct tn_order order)
@@ -52,21 +81,20 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
     arena->fallen_bytes = 0;
     arena->settled_stamp = 0;
     arena->vain_asks = 0;
-    arena->ancestry = (struct tn_ancestry){.count = 0};
+    owner->heaps->ancestry = (struct tn_ancestry){.count = 0};
+    owner->heaps->by_stream = (struct tn_index_entry){.key = 0};
     arena->births = NULL;
     arena->store = (struct tn_block_store){.slabs = NULL};
     arena->counters = (struct tn_arena_counters){0};
     arena->sequence = 0;
     arena->sequences_end = 0;
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-        struct tn_heap *heap = &arena->heaps[kind];
+        struct tn_heap *heap = &owner->heaps->of[kind];
 
-        /* A new record: heap->arena never changes afterwards, and is read without the lock. */
-        if (heap->arena == NULL) {
-            heap->arena = arena;
-            heap->kind = (enum tn_heap_kind)kind;
-        }
-        TN_ASSERT(heap->arena == arena && heap->loose_count == 0);
+        TN_ASSERT(heap->loose_count == 0);
+        __atomic_store_n(&arena->heaps[kind], heap, __ATOMIC_RELAXED);
+        heap->arena = arena;
+        heap->kind = (enum tn_heap_kind)kind;
         heap->mapped_bytes = 0;
         heap->segment_bytes = TN_SLOT_BYTES;
         heap->run_bytes = 0;
@@ -168,7 +196,7 @@ void tn_segment_unite_idle(struct tn_segment *segment, const struct tn_heap *hea
 static uint64_t asked_bytes(const struct tn_arena *arena)
 {
     uint64_t mapped =
-        arena->heaps[TN_HEAP_SMALL].mapped_bytes + arena->heaps[TN_HEAP_LARGE].mapped_bytes;
+        arena->heaps[TN_HEAP_SMALL]->mapped_bytes + arena->heaps[TN_HEAP_LARGE]->mapped_bytes;
 
     return tn_max(mapped / ASKED_PART, ASKED_BYTES_MIN);
 }

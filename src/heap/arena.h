@@ -106,6 +106,9 @@ struct tn_arena {
     /* The bytes which a heap may free before an allocation goes to the pool, which then asks the
      * stream how far it has come; set when the pool is unlocked. */
     uint64_t unasked_bytes_left;
+    /* In the arena's record of heaps, and immutable; NULL in a recycled record. Without a lock they
+     * are read, atomically, for a prefetch alone. */
+    struct tn_heap *heaps[TN_HEAP_KINDS];
     struct tn_block_store store; /* for heap/steady.c; no slabs of its own */
     /* Frees by threads other than its user, before the arena is shared. */
     uint8_t guest_free_count;
@@ -139,25 +142,39 @@ struct tn_arena {
      * the next stream may get that handle. */
     atomic_uintptr_t stream;
     struct tn_arena_link in[TN_ARENA_LISTS]; /* where its pool lists it */
-    struct tn_index_entry by_stream;         /* P38 */
-    uint32_t unused_locks;       /* of the pool in a row, without a call that used it between */
-    uint64_t saved_count;        /* blocks of its order in checkpoints */
-    struct tn_fence *fence;      /* retired: the fence which ends the stream's work; else NULL */
+    uint32_t unused_locks; /* of the pool in a row, without a call that used it between */
+    /* The pool's lock guards these two, also while the arena is asleep. */
+    bool was_asked;         /* an event of its stream is under way, or nobody has looked since */
+    uint8_t vain_asks;      /* since an allocation last looked for idle memory */
+    struct tn_fence *fence; /* retired: the fence which ends the stream's work; else NULL */
     struct tn_progress progress; /* of its stream's work; nothing in a capture. The pool's lock. */
     uint64_t unasked_bytes; /* freed since its stream was last asked; the pool's lock, as below */
     uint64_t fallen_bytes;  /* by which less is live than at most since then */
+    uint64_t saved_count;   /* blocks of its order in checkpoints */
     uint64_t settled_stamp; /* the epoch of the last restore on another stream; 0: none */
-    /* Not a bit beside the others: the pool's lock guards it also while the arena is asleep. */
-    bool was_asked;    /* an event of its stream is under way, or nobody has looked since */
-    uint8_t vain_asks; /* since an allocation last looked for idle memory */
-    /* In a capture: the nodes which its next work comes after; see pools/pending.h. */
-    struct tn_ancestry ancestry;
     /* In a capture: the births of its blocks; belongs to the hold. NULL: none yet. */
     struct tn_births *births;
-    _Alignas(128) struct tn_heap heaps[TN_HEAP_KINDS];
 };
 
+/* The heaps of an arena, and what else nobody reads without its lock or its pool's: a record apart,
+ * which is really freed, and some twenty times as large as the arena's own. */
+struct tn_heaps {
+    struct tn_heap of[TN_HEAP_KINDS];
+    struct tn_index_entry by_stream; /* P38 */
+    /* In a capture: the nodes which its next work comes after; see pools/pending.h. */
+    struct tn_ancestry ancestry;
+};
+
+static inline struct tn_heaps *tn_arena_heaps(const struct tn_arena *arena)
+{
+    return (struct tn_heaps *)(void *)arena->heaps[0];
+}
+
+_Static_assert(offsetof(struct tn_heaps, of) == 0, "an arena's first heap leads to all of them");
+
 _Static_assert(offsetof(struct tn_arena, counters) == 64, "a cache line");
+_Static_assert(sizeof(struct tn_arena) <= 512,
+               "what stays of each arena, for as long as the process");
 
 /* Fields which arenas copy from their owner. */
 struct tn_arena_owner {
@@ -166,8 +183,17 @@ struct tn_arena_owner {
     /* Rises with each wait for the device; memory is proven idle up to a value of this epoch. */
     const atomic_uint_fast64_t *epoch;
     struct tn_block_store *store;
+    struct tn_heaps *heaps; /* of the arena, zeroed or left by another arena without memory */
     struct tn_segment *const *segments; /* the owner's first segment; for checks alone */
 };
+
+/* Heaps for an arena; NULL: no memory. Those which no arena gets are given back. */
+struct tn_heaps *tn_heaps_take(void);
+void tn_heaps_give(struct tn_heaps *heaps);
+
+/* Ends the use of a record, whose heaps have no memory, and gives the heaps back. The arena's lock is
+ * held: another thread may look at the record. */
+void tn_arena_end(struct tn_arena *arena);
 
 void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
                    struct tn_order order);

@@ -183,7 +183,7 @@ bool tn_steady_share(struct tn_arena *arena)
     }
     if (!arena->shared && tn_arena_inbox(arena) != NULL) {
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-            tn_loose_empty(arena, &arena->heaps[kind]); /* they are still open in the index */
+            tn_loose_empty(arena, arena->heaps[kind]); /* they are still open in the index */
         arena->shared = true;
         open_inbox(arena);
     }
@@ -411,8 +411,8 @@ static void close_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
 /* The pool is locked. */
 static void empty_magazine(struct tn_arena *arena, struct tn_magazine *magazine)
 {
-    struct tn_heap_counters *const counters[] = {&arena->heaps[TN_HEAP_SMALL].counters,
-                                                 &arena->heaps[TN_HEAP_LARGE].counters};
+    struct tn_heap_counters *const counters[] = {&arena->heaps[TN_HEAP_SMALL]->counters,
+                                                 &arena->heaps[TN_HEAP_LARGE]->counters};
 
     TN_ASSERT(tn_arena_is_locked(arena));
     tn_spin_acquire(&magazine->lock);
@@ -456,7 +456,7 @@ static void close_magazines(struct tn_arena *arena, const struct tn_magazines *m
 void tn_steady_end(struct tn_arena *arena)
 {
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-        tn_loose_empty(arena, &arena->heaps[kind]);
+        tn_loose_empty(arena, arena->heaps[kind]);
     if (arena->divided)
         close_magazines(arena, tn_arena_magazines(arena));
     if (arena->shared)
@@ -467,8 +467,8 @@ void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms
 {
     TN_ASSERT(tn_arena_is_locked(arena));
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-        TN_ASSERT(arena->heaps[kind].loose == NULL &&
-                  arena->heaps[kind].loose_count == 0); /* P19 */
+        TN_ASSERT(arena->heaps[kind]->loose == NULL &&
+                  arena->heaps[kind]->loose_count == 0); /* P19 */
     arena->captured = terms->captured;
     arena->asks = terms->asks;
     arena->unasked_bytes_left = tn_arena_unasked_left(arena);
@@ -482,7 +482,7 @@ void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms
     if (terms->allocates && arena->divided)
         open_magazines(arena);
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-        TN_CHECK_TURN(&arena->heaps[kind]);
+        TN_CHECK_TURN(arena->heaps[kind]);
 }
 
 static size_t kept_after(uint8_t exhaustions)

@@ -62,8 +62,8 @@ static TN_ALWAYS_INLINE void *tn_steady_make_live(struct tn_arena *arena, struct
 static TN_ALWAYS_INLINE struct tn_heap *tn_steady_heap_for(struct tn_arena *arena, uint64_t bytes)
 {
     TN_ASSERT(bytes > 0);
-    return tn_kind_of(bytes) == TN_HEAP_SMALL ? &arena->heaps[TN_HEAP_SMALL]
-                                              : &arena->heaps[TN_HEAP_LARGE];
+    return tn_kind_of(bytes) == TN_HEAP_SMALL ? arena->heaps[TN_HEAP_SMALL]
+                                              : arena->heaps[TN_HEAP_LARGE];
 }
 
 static TN_ALWAYS_INLINE bool tn_arena_allocate_inline(struct tn_arena *arena, uint64_t requested,

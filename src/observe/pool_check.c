@@ -217,7 +217,7 @@ static tarn_status check_asleep(const struct tn_arena *arena)
     TN_EXPECT_EQUAL("P30", "whether an arena asleep may do something",
                     arena->allocates != TN_NOT_STEADY || arena->frees != TN_NOT_STEADY, 0);
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-        const struct tn_heap *heap = &arena->heaps[kind];
+        const struct tn_heap *heap = arena->heaps[kind];
 
         TN_EXPECT_EQUAL("P30", "the loose blocks of an arena asleep",
                         heap->loose_count + (heap->loose != NULL), 0);
@@ -258,7 +258,7 @@ static tarn_status check_heaps(const tarn_pool *pool, const struct tn_arena *are
     if (status != TARN_OK)
         return status;
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-        const struct tn_heap *heap = &arena->heaps[kind];
+        const struct tn_heap *heap = arena->heaps[kind];
         uint64_t mapped = 0;
 
         for (size_t id = 0; id < pool->chunks.ids; id++) {
@@ -357,11 +357,12 @@ static tarn_status check_table(const tarn_pool *pool)
                             (uintptr_t)tn_arena_seek(pool, arena->order), (uintptr_t)arena);
         count += arena->fence == NULL;
         TN_EXPECT_EQUAL(
-            "P38", "the key of an arena in the index", arena->by_stream.key,
+            "P38", "the key of an arena in the index", tn_arena_heaps(arena)->by_stream.key,
             arena->fence == NULL && arena->order.capture_id == 0 ? arena->order.stream_id : 0);
         TN_EXPECT_EQUAL("P38", "whether the index has an arena under its stream",
-                        tn_pool_index_has(&pool->device->index, TN_BY_STREAM, &arena->by_stream),
-                        arena->by_stream.key != 0);
+                        tn_pool_index_has(&pool->device->index, TN_BY_STREAM,
+                                          &tn_arena_heaps(arena)->by_stream),
+                        tn_arena_heaps(arena)->by_stream.key != 0);
     }
     TN_EXPECT_EQUAL("P21", "the arenas in the table", tn_arena_table_count(pool), count);
     return TARN_OK;

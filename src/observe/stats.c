@@ -98,7 +98,7 @@ static const struct tn_chunk *find_shared_chunk(const struct tn_block *block)
 static void add_inactive(const struct tn_arena *arena, tarn_stats *stats)
 {
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-        const struct tn_bins *bins = &arena->heaps[kind].bins;
+        const struct tn_bins *bins = &arena->heaps[kind]->bins;
         const struct tn_block *block = tn_bins_find(bins, TN_BLOCK_BYTES_MIN);
 
         for (; block != NULL; block = tn_bins_next(bins, block, TN_BLOCK_BYTES_MIN)) {

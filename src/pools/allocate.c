@@ -118,7 +118,7 @@ static tarn_status try_allocate(tarn_pool *pool, const void *context, bool fruga
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
     if (tn_arena_unasked_left(arena) == 0)
         tn_proofs_ask(pool, arena, attempt->stream);
-    heap = &arena->heaps[tn_kind_of(bytes)];
+    heap = arena->heaps[tn_kind_of(bytes)];
     block = tn_heap_find(pool, heap, room);
     if (block == NULL && capture_id == 0)
         tn_proofs_poll(pool); /* also for what is pending */

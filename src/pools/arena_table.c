@@ -19,12 +19,12 @@ enum { CAPACITY_MIN = 64 };
 /* P38 */
 static void enter_index(const tarn_pool *pool, struct tn_arena *arena)
 {
-    TN_ASSERT(arena->by_stream.key == 0);
+    TN_ASSERT(tn_arena_heaps(arena)->by_stream.key == 0);
     if (arena->order.capture_id != 0)
         return;
-    arena->by_stream =
+    tn_arena_heaps(arena)->by_stream =
         (struct tn_index_entry){.pool = pool->holds.pool, .pool_serial = pool->holds.pool_serial};
-    tn_pool_index_put(&pool->device->index, TN_BY_STREAM, &arena->by_stream,
+    tn_pool_index_put(&pool->device->index, TN_BY_STREAM, &tn_arena_heaps(arena)->by_stream,
                       arena->order.stream_id);
 }
 
@@ -122,8 +122,9 @@ void tn_arena_table_leave(tarn_pool *pool, struct tn_arena *arena)
     TN_ASSERT(tn_pool_is_locked(pool) && is_in_table(arena));
     if (atomic_load_explicit(&entry->arena, memory_order_relaxed) == arena) /* P21 */
         atomic_store_explicit(&entry->arena, NULL, memory_order_release);
-    if (arena->by_stream.key != 0)
-        tn_pool_index_put(&pool->device->index, TN_BY_STREAM, &arena->by_stream, 0); /* P38 */
+    if (tn_arena_heaps(arena)->by_stream.key != 0)
+        tn_pool_index_put(&pool->device->index, TN_BY_STREAM, &tn_arena_heaps(arena)->by_stream,
+                          0); /* P38 */
     TN_ASSERT(tn_arena_seek(pool, arena->order) != arena);
 }
 

@@ -51,6 +51,23 @@ struct tn_arena *tn_arena_find(tarn_pool *pool, struct tn_order order)
     return arena;
 }
 
+/* A record with heaps, of no list; NULL: no memory. */
+static struct tn_arena *make_arena(tarn_pool *pool, struct tn_order order)
+{
+    struct tn_heaps *heaps = tn_heaps_take();
+    struct tn_arena *arena = heaps != NULL ? tn_records_take(&arena_records) : NULL;
+
+    TN_ASSERT(tn_pool_is_locked(pool));
+    if (arena != NULL) {
+        tn_arena_lock(arena); /* another thread may still look at the record */
+        tn_pool_init_arena(pool, arena, heaps, order);
+        tn_arena_unlock(arena);
+    } else if (heaps != NULL) {
+        tn_heaps_give(heaps);
+    }
+    return arena;
+}
+
 struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
 {
     struct tn_arena *arena = tn_arena_find(pool, order);
@@ -61,12 +78,9 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
     }
     if (!tn_arena_table_reserve(pool))
         return NULL;
-    arena = tn_records_take(&arena_records);
+    arena = make_arena(pool, order);
     if (arena == NULL)
         return NULL;
-    tn_arena_lock(arena); /* another thread may still look at the record */
-    tn_pool_init_arena(pool, arena, order);
-    tn_arena_unlock(arena);
     tn_arena_wake(pool, arena);
     tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_ALL);
     if (order.capture_id != 0)
@@ -92,19 +106,19 @@ tarn_status tn_arena_meet(struct tn_arena *arena, tn_cu_stream stream, bool *met
 static void clear_bins(struct tn_arena *arena)
 {
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-        arena->heaps[kind].bins = (struct tn_bins){.word_map = 0};
+        arena->heaps[kind]->bins = (struct tn_bins){.word_map = 0};
 }
 
 static void reverse_bins(struct tn_arena *arena)
 {
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-        tn_bins_reverse(&arena->heaps[kind].bins);
+        tn_bins_reverse(&arena->heaps[kind]->bins);
 }
 
 static bool sort_bins(struct tn_arena *arena, uint64_t *steps)
 {
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-        if (!tn_bins_sort(&arena->heaps[kind].bins, steps))
+        if (!tn_bins_sort(&arena->heaps[kind]->bins, steps))
             return false;
     }
     return true;
@@ -215,15 +229,15 @@ static void pass_free(tarn_pool *pool, struct tn_block *list, struct tn_arena *t
 
     for (struct tn_block *block = tn_blocks_sort(list); block != NULL; block = next) {
         next = block->list_next;
-        tn_block_pass(block, &to->heaps[block->heap->kind]);
+        tn_block_pass(block, to->heaps[block->heap->kind]);
         (void)tn_heap_put(&pool->store, block);
     }
 }
 
 static void free_arena(tarn_pool *pool, struct tn_arena *arena)
 {
-    TN_ASSERT(arena->heaps[TN_HEAP_SMALL].mapped_bytes == 0);
-    TN_ASSERT(arena->heaps[TN_HEAP_LARGE].mapped_bytes == 0);
+    TN_ASSERT(arena->heaps[TN_HEAP_SMALL]->mapped_bytes == 0);
+    TN_ASSERT(arena->heaps[TN_HEAP_LARGE]->mapped_bytes == 0);
     TN_ASSERT(tn_pool_is_locked(pool) && arena->pool == pool);
     tn_arena_wake(pool, arena); /* it is locked while it goes */
     tn_arena_unlink(&pool->arenas.lists, arena, TN_ARENAS_ALL);
@@ -242,11 +256,10 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
     tn_vacated_orphan(pool, arena);
     tn_proofs_end(pool, arena);
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-        pool->arenas.reserved_count -= arena->heaps[kind].has_reserved;
-    tn_ancestry_fini(&arena->ancestry);
+        pool->arenas.reserved_count -= arena->heaps[kind]->has_reserved;
+    tn_ancestry_fini(&tn_arena_heaps(arena)->ancestry);
     arena->births = NULL;
-    arena->pool = NULL;
-    arena->order = (struct tn_order){0, 0};
+    tn_arena_end(arena);
     tn_arena_sleep(pool, arena);
     tn_records_give(&arena_records, arena);
 }
@@ -257,8 +270,8 @@ static void end_arena(const tarn_pool *pool, struct ending *ending, struct tn_ar
 {
     TN_ASSERT(arena != ending->to);
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-        struct tn_heap *from = &arena->heaps[kind];
-        struct tn_heap *to = &ending->to->heaps[kind];
+        struct tn_heap *from = arena->heaps[kind];
+        struct tn_heap *to = ending->to->heaps[kind];
 
         pass_chunks(ending, from, to);
         pass_pending(pool, from, to);
@@ -344,8 +357,8 @@ static struct live_walk walk_live(tarn_pool *pool, struct tn_order order)
     if (walk.all) {
         walk.stray = tn_live_first(pool->segments.first);
     } else if (arena != NULL) {
-        walk.chunk = arena->heaps[TN_HEAP_SMALL].chunks;
-        walk.of_large = arena->heaps[TN_HEAP_LARGE].chunks;
+        walk.chunk = arena->heaps[TN_HEAP_SMALL]->chunks;
+        walk.of_large = arena->heaps[TN_HEAP_LARGE]->chunks;
     }
     return walk;
 }
@@ -404,8 +417,8 @@ bool tn_arenas_prepare_retire(tarn_pool *pool, struct tn_order order)
 static bool may_have_pending(const tarn_pool *pool, const struct tn_arena *arena)
 {
     return pool->store.has_strays ||
-           (arena != NULL && (arena->heaps[TN_HEAP_SMALL].pending_count > 0 ||
-                              arena->heaps[TN_HEAP_LARGE].pending_count > 0));
+           (arena != NULL && (arena->heaps[TN_HEAP_SMALL]->pending_count > 0 ||
+                              arena->heaps[TN_HEAP_LARGE]->pending_count > 0));
 }
 
 void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *fence)
@@ -483,8 +496,8 @@ void tn_arena_forget(tarn_pool *pool, struct tn_order order, uint64_t count)
 static bool is_dropped(const struct tn_arena *arena)
 {
     return arena->order.capture_id == 0 && arena->saved_count == 0 &&
-           arena->heaps[TN_HEAP_SMALL].mapped_bytes == 0 &&
-           arena->heaps[TN_HEAP_LARGE].mapped_bytes == 0;
+           arena->heaps[TN_HEAP_SMALL]->mapped_bytes == 0 &&
+           arena->heaps[TN_HEAP_LARGE]->mapped_bytes == 0;
 }
 
 /* These arenas have no blocks, so no segment is walked. */
@@ -499,8 +512,8 @@ void tn_arenas_drop_empty(tarn_pool *pool)
         if (!is_dropped(arena))
             continue;
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-            while (arena->heaps[kind].segments != NULL)
-                tn_segment_set_grower(arena->heaps[kind].segments, &pool->idle.heaps[kind]);
+            while (arena->heaps[kind]->segments != NULL)
+                tn_segment_set_grower(arena->heaps[kind]->segments, pool->idle.heaps[kind]);
         }
         free_arena(pool, arena);
     }

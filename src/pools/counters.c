@@ -118,7 +118,7 @@ void tn_counters_collect(struct tn_pool_counters *counters, struct tn_arena *awa
         TN_ASSERT(arena->sequence <= arena->sequences_end);
         arena->sequences_end = arena->sequence;
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-            struct tn_heap *heap = &arena->heaps[kind];
+            struct tn_heap *heap = arena->heaps[kind];
 
             if ((heap->counters.allocated.count | heap->counters.freed.count) != 0) {
                 used = true;

@@ -172,7 +172,7 @@ bool tn_idle_has(tarn_pool *pool, enum tn_heap_kind kind, bool captured, uint64_
 {
     struct tn_run run;
 
-    return find_in_idle(pool, &pool->idle.heaps[kind], captured, bytes, &run) != NULL;
+    return find_in_idle(pool, pool->idle.heaps[kind], captured, bytes, &run) != NULL;
 }
 
 static bool take_from_idle(tarn_pool *pool, struct tn_heap *heap, struct tn_heap *idle,
@@ -198,7 +198,7 @@ void tn_heap_take_free(tarn_pool *pool, struct tn_heap *heap, struct tn_block *b
 bool tn_heap_take_idle(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes)
 {
     TN_ASSERT(heap->arena->pool == pool && heap->arena != &pool->idle);
-    return take_from_idle(pool, heap, &pool->idle.heaps[heap->kind], bytes);
+    return take_from_idle(pool, heap, pool->idle.heaps[heap->kind], bytes);
 }
 
 struct tn_arena *tn_arena_of_group(tarn_pool *pool, const struct tn_arena *arena)
@@ -215,8 +215,8 @@ static bool take_from_group(tarn_pool *pool, struct tn_heap *heap, uint64_t byte
 {
     struct tn_arena *group = tn_arena_of_group(pool, heap->arena);
 
-    return group != NULL && (take_from_idle(pool, heap, &group->heaps[heap->kind], bytes) ||
-                             take_from_idle(pool, heap, &group->heaps[1 - heap->kind], bytes));
+    return group != NULL && (take_from_idle(pool, heap, group->heaps[heap->kind], bytes) ||
+                             take_from_idle(pool, heap, group->heaps[1 - heap->kind], bytes));
 }
 
 struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes)
@@ -228,8 +228,8 @@ struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t by
         return block;
     /* Chunks of its own kind first; any memory in the pool before more is mapped. */
     if (take_from_group(pool, heap, bytes) ||
-        take_from_idle(pool, heap, &pool->idle.heaps[heap->kind], bytes) ||
-        take_from_idle(pool, heap, &pool->idle.heaps[1 - heap->kind], bytes))
+        take_from_idle(pool, heap, pool->idle.heaps[heap->kind], bytes) ||
+        take_from_idle(pool, heap, pool->idle.heaps[1 - heap->kind], bytes))
         block = tn_bins_find_inner(&heap->bins, bytes);
     TN_ASSERT(block == NULL || (block->heap == heap && tn_block_bytes(block) >= bytes));
     return block;
@@ -265,7 +265,7 @@ void tn_heap_give_up(tarn_pool *pool, struct tn_block *block)
 
     TN_ASSERT(tn_pool_is_locked(pool) && goes_along(block));
     if (from->arena != &pool->idle)
-        transfer(pool, run_under(block), block, from, &pool->idle.heaps[from->kind]);
+        transfer(pool, run_under(block), block, from, pool->idle.heaps[from->kind]);
     TN_ASSERT(block->heap->arena == &pool->idle);
 }
 
@@ -305,7 +305,7 @@ uint64_t tn_arenas_give_idle(tarn_pool *pool)
                 continue;
             }
             moved += run.end - run.begin;
-            transfer(pool, run, block, from, &pool->idle.heaps[from->kind]);
+            transfer(pool, run, block, from, pool->idle.heaps[from->kind]);
             block = before != NULL ? before : segment->first_block;
         }
     }
@@ -318,7 +318,7 @@ void tn_run_give_idle(tarn_pool *pool, struct tn_heap *from, struct tn_run run)
 
     TN_ASSERT(block->state == TN_BLOCK_FREE && tn_block_end(block) >= run.end); /* P3 */
     TN_ASSERT(from->arena->pool == pool && from->arena != &pool->idle);
-    transfer(pool, run, block, from, &pool->idle.heaps[from->kind]);
+    transfer(pool, run, block, from, pool->idle.heaps[from->kind]);
 }
 
 void tn_heap_take_over(tarn_pool *pool, struct tn_heap *heap, struct tn_block *inside,
@@ -433,12 +433,12 @@ static void sort_segment(tarn_pool *pool, struct tn_segment *segment)
         }
         offset = run.end;
         if (chunk == NULL || chunk->heap->arena != &pool->idle ||
-            chunk->heap == &pool->idle.heaps[chunk->kind] || !tn_blocks_reserve(&pool->store, 2))
+            chunk->heap == pool->idle.heaps[chunk->kind] || !tn_blocks_reserve(&pool->store, 2))
             continue;
         stable = inside->previous; /* moved blocks may coalesce with others */
         while (stable != NULL && stable->state == TN_BLOCK_FREE)
             stable = stable->previous;
-        transfer(pool, run, inside, chunk->heap, &pool->idle.heaps[chunk->kind]);
+        transfer(pool, run, inside, chunk->heap, pool->idle.heaps[chunk->kind]);
         inside = stable != NULL ? stable : segment->first_block;
     }
 }
@@ -446,8 +446,8 @@ static void sort_segment(tarn_pool *pool, struct tn_segment *segment)
 void tn_idle_sort(tarn_pool *pool)
 {
     TN_ASSERT(tn_pool_is_locked(pool));
-    if (pool->idle.heaps[TN_HEAP_SMALL].mapped_bytes == 0 &&
-        pool->idle.heaps[TN_HEAP_LARGE].mapped_bytes == 0)
+    if (pool->idle.heaps[TN_HEAP_SMALL]->mapped_bytes == 0 &&
+        pool->idle.heaps[TN_HEAP_LARGE]->mapped_bytes == 0)
         return;
     for (struct tn_segment *segment = pool->segments.first; segment != NULL;
          segment = segment->next) {

@@ -59,7 +59,7 @@ struct tn_block *tn_heap_borrow(tarn_pool *pool, const struct tn_heap *heap, uin
         return NULL;
     for (const struct tn_arena *other = pool->arenas.lists.first[TN_ARENAS_ALL];
          other != NULL && left > 0; other = tn_arena_next(other), left--) {
-        const struct tn_heap *lender = &other->heaps[heap->kind];
+        const struct tn_heap *lender = other->heaps[heap->kind];
         struct tn_block *found;
 
         if (other == heap->arena || !is_lender(other))

@@ -95,7 +95,7 @@ static void add_arena(const tarn_pool *pool, struct candidates *candidates,
                       const struct tn_arena *arena)
 {
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-        add_heap(pool, candidates, &arena->heaps[kind]);
+        add_heap(pool, candidates, arena->heaps[kind]);
 }
 
 static struct tn_chunk *take(struct candidates *candidates, unsigned size)

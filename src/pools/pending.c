@@ -523,6 +523,7 @@ static bool comes_before(const struct tn_block *block, const struct tn_ancestry 
 
 void tn_pending_poll_capture(tarn_pool *pool, struct tn_arena *arena, tn_cu_stream stream)
 {
+    struct tn_ancestry *ancestry = &tn_arena_heaps(arena)->ancestry;
     struct tn_block *next;
     bool walked = false;
 
@@ -532,11 +533,10 @@ void tn_pending_poll_capture(tarn_pool *pool, struct tn_arena *arena, tn_cu_stre
         next = tn_block_cold(block)->pending_next;
         if (!waits_in_capture(block, arena))
             continue;
-        if (!walked &&
-            !tn_ancestry_refresh(&arena->ancestry, &pool->device->gpu, stream, arena->order))
+        if (!walked && !tn_ancestry_refresh(ancestry, &pool->device->gpu, stream, arena->order))
             return;
         walked = true;
-        if (!comes_before(block, &arena->ancestry))
+        if (!comes_before(block, ancestry))
             continue;
         tn_pending_remove(pool, block);
         count_freed(block);

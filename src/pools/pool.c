@@ -13,7 +13,8 @@
 
 static struct tn_records pool_records = TN_RECORDS_INIT_KEEPING(struct tarn_pool, name, lock);
 
-void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_order order)
+void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_heaps *heaps,
+                        struct tn_order order)
 {
     TN_ASSERT(tn_pool_is_locked(pool) && tn_arena_is_locked(arena));
     tn_arena_init(arena,
@@ -21,12 +22,13 @@ void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_order
                                            .rounding = pool->rounding,
                                            .epoch = &pool->device->gpu.epoch,
                                            .store = &pool->store,
+                                           .heaps = heaps,
                                            .segments = &pool->segments.first},
                   order);
 }
 
 /* Prepares the kept fields of the record. */
-static void renew(tarn_pool *pool)
+static void renew(tarn_pool *pool, struct tn_heaps *idle_heaps)
 {
     if (pool->lock.rank != TN_RANK_POOL) /* a new record */
         tn_lock_init(&pool->lock, TN_RANK_POOL);
@@ -36,7 +38,7 @@ static void renew(tarn_pool *pool)
     pool->counters = (struct tn_pool_counters){.sums = &pool->device->counters.sums};
     tn_pins_open(&pool->pins);
     tn_arena_lock(&pool->idle);
-    tn_pool_init_arena(pool, &pool->idle, (struct tn_order){0, 0});
+    tn_pool_init_arena(pool, &pool->idle, idle_heaps, (struct tn_order){0, 0});
     tn_arena_unlock(&pool->idle);
     tn_lock_release(&pool->lock);
 }
@@ -44,15 +46,18 @@ static void renew(tarn_pool *pool)
 tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *settings,
                            tarn_pool **pool)
 {
+    struct tn_heaps *idle_heaps = tn_heaps_take();
     struct tn_replays *replays;
     tarn_pool *made;
 
     TN_ASSERT(!tn_lock_held(TN_RANK_DEVICE));
-    made = tn_records_take(&pool_records);
+    made = idle_heaps != NULL ? tn_records_take(&pool_records) : NULL;
     replays = made != NULL ? tn_replays_make() : NULL;
     if (replays == NULL) {
         if (made != NULL)
             tn_records_give(&pool_records, made);
+        if (idle_heaps != NULL)
+            tn_heaps_give(idle_heaps);
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a pool");
     }
     __atomic_store_n(&made->device, device, __ATOMIC_RELAXED); /* kept fields come first */
@@ -80,7 +85,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
                                     .chunks = &made->chunks,
                                     .gone = &device->gone_holds,
                                     .user_count = &device->user_hold_count};
-    renew(made);
+    renew(made, idle_heaps);
     tn_lock_acquire(&device->lock);
     device->pool_serial += 1;
     made->holds.pool_serial = device->pool_serial;
@@ -118,5 +123,8 @@ void tn_pool_recycle(tarn_pool *pool)
 {
     TN_ASSERT(tn_lock_none_held() && atomic_load(&pool->magic) == 0);
     TN_ASSERT(pool->arenas.lists.first[TN_ARENAS_ALL] == NULL && pool->segments.first == NULL);
+    tn_arena_lock(&pool->idle); /* whoever still looks at the record */
+    tn_arena_end(&pool->idle);
+    tn_arena_unlock(&pool->idle);
     tn_records_give(&pool_records, pool);
 }

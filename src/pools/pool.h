@@ -288,7 +288,8 @@ TARN_MUST_CHECK tarn_status tn_pool_create(tarn_device *device,
 
 /* Makes an arena the pool's, of this order. The pool's idle memory is also an arena, without an
  * order. */
-void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_order order);
+void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_heaps *heaps,
+                        struct tn_order order);
 
 /* Recycles the record of a pool which has gone. */
 void tn_pool_recycle(tarn_pool *pool);

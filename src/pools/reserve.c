@@ -91,7 +91,7 @@ static bool return_pool(tarn_pool *pool, const struct tn_heap *but,
     for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL && has;
          arena = tn_arena_next(arena)) {
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-            struct tn_heap *heap = &arena->heaps[kind];
+            struct tn_heap *heap = arena->heaps[kind];
 
             if (heap->has_reserved && heap != but && arena != but_arena &&
                 return_heap(pool, heap, &any))
@@ -143,7 +143,7 @@ static bool has_run(tarn_pool *pool, const struct reservation *wanted, const str
     uint64_t bytes = wanted->bytes[kind];
 
     TN_ASSERT(bytes % TN_PAGE_BYTES == 0);
-    return (arena != NULL && tn_bins_find(&arena->heaps[kind].bins, bytes) != NULL) ||
+    return (arena != NULL && tn_bins_find(&arena->heaps[kind]->bins, bytes) != NULL) ||
            tn_idle_has(pool, kind, wanted->order.capture_id != 0, bytes);
 }
 
@@ -169,10 +169,10 @@ static tarn_status map_lacking(tarn_pool *pool, const struct reservation *wanted
     if (large + small > 0)
         status = tn_pool_check_limit(pool, large + small);
     if (status == TARN_OK && lacks_large)
-        status = tn_heap_grow_undoable(pool, &pool->idle.heaps[TN_HEAP_LARGE], large, frugal, small,
+        status = tn_heap_grow_undoable(pool, pool->idle.heaps[TN_HEAP_LARGE], large, frugal, small,
                                        &growth);
     if (status == TARN_OK && lacks_small)
-        status = tn_heap_grow(pool, &pool->idle.heaps[TN_HEAP_SMALL], small, frugal);
+        status = tn_heap_grow(pool, pool->idle.heaps[TN_HEAP_SMALL], small, frugal);
     if (status != TARN_OK && growth.heap != NULL)
         tn_heap_ungrow(pool, &growth);
     return status;
@@ -185,7 +185,7 @@ static void hand_over(tarn_pool *pool, const struct reservation *wanted, struct 
     TN_ASSERT(arena->pool == pool && wanted->order.capture_id == 0);
     arena->expected = true;
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-        struct tn_heap *heap = &arena->heaps[kind];
+        struct tn_heap *heap = arena->heaps[kind];
 
         if (tn_bins_find(&heap->bins, wanted->bytes[kind]) != NULL ||
             tn_heap_take_idle(pool, heap, wanted->bytes[kind]))
@@ -212,9 +212,10 @@ static void bring_indexes_near(const struct tn_block *block)
 static void bring_near(const struct tn_arena *arena, const struct reservation *wanted)
 {
     tn_bring_near(arena, sizeof *arena);
+    tn_bring_near(tn_arena_heaps(arena), sizeof(struct tn_heaps));
     tn_blocks_bring_near(&arena->store, tn_min(wanted->record_count, RECORDS_NEAR));
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-        const struct tn_block *block = tn_bins_find(&arena->heaps[kind].bins, wanted->bytes[kind]);
+        const struct tn_block *block = tn_bins_find(&arena->heaps[kind]->bins, wanted->bytes[kind]);
 
         if (block != NULL)
             bring_indexes_near(block);

@@ -139,7 +139,9 @@ static inline struct tn_arena *tn_routes_expect_arena(struct tn_routes *routes, 
         __builtin_prefetch(arena, 1);
         __builtin_prefetch(&arena->counters, 1);
         __builtin_prefetch(&arena->user);
-        __builtin_prefetch(tn_steady_heap_for(arena, requested), 1);
+        /* The arena may end meanwhile, and its heaps with it: nothing of them is read. */
+        __builtin_prefetch(__atomic_load_n(&arena->heaps[tn_kind_of(requested)], __ATOMIC_RELAXED),
+                           1);
     }
     return arena;
 }

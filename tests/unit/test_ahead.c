@@ -81,7 +81,7 @@ START_TEST(chunks_are_a_part_of_their_block_or_of_the_heap)
     ck_assert_uint_eq(chunk_mib_for(heap, 2 * MIB), 256);
     ck_assert_uint_eq(chunk_mib_for(heap, 512 * MIB), 256);
     heap->mapped_bytes -= 136 * GIB;
-    ck_assert_uint_eq(chunk_mib_for(&pool->idle.heaps[TN_HEAP_LARGE], 2 * GIB), 512);
+    ck_assert_uint_eq(chunk_mib_for(pool->idle.heaps[TN_HEAP_LARGE], 2 * GIB), 512);
     tn_pool_unlock(pool);
 }
 END_TEST
@@ -167,7 +167,7 @@ START_TEST(in_a_capture_a_heap_grows_ahead_whatever_is_freed)
     allocate_and_free(3);
     tn_pool_lock(pool);
     order.capture_id = 7;
-    heap = &tn_arena_get(pool, order)->heaps[TN_HEAP_LARGE];
+    heap = tn_arena_get(pool, order)->heaps[TN_HEAP_LARGE];
     heap->segment_bytes = GIB;
     OK(tn_heap_grow(pool, heap, 48 * MIB, false));
     pool->counters.free_count += 3;

@@ -52,9 +52,9 @@ START_TEST(an_arena_is_made_once_for_each_order)
     ck_assert_uint_eq(pool->arenas.count, 2);
     ck_assert_ptr_eq(first->pool, pool);
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-        ck_assert_ptr_eq(first->heaps[kind].arena, first);
-        ck_assert_int_eq(first->heaps[kind].kind, kind);
-        ck_assert_uint_eq(first->heaps[kind].mapped_bytes, 0);
+        ck_assert_ptr_eq(first->heaps[kind]->arena, first);
+        ck_assert_int_eq(first->heaps[kind]->kind, kind);
+        ck_assert_uint_eq(first->heaps[kind]->mapped_bytes, 0);
     }
     ck_assert(!tn_arena_is_captured(first));
 }
@@ -158,7 +158,7 @@ static void make_free_neighbours(void **of_stream, void **of_other)
 
     tn_pool_lock(pool); /* side by side in idle memory */
     for (int i = 0; i < 3; i++)
-        OK(tn_heap_grow(pool, &pool->idle.heaps[TN_HEAP_LARGE], 2 * TN_MIB, true));
+        OK(tn_heap_grow(pool, pool->idle.heaps[TN_HEAP_LARGE], 2 * TN_MIB, true));
     tn_pool_unlock(pool);
     segment = pool->segments.first;
     ck_assert_uint_eq(tn_block_bytes(segment->first_block), 6 * MIB);
@@ -321,7 +321,7 @@ START_TEST(a_block_over_an_edge_takes_the_next_chunk_along)
     void *small;
 
     ck_assert_ptr_ne(low, high);
-    ck_assert_ptr_eq(low->heap, &pool->idle.heaps[TN_HEAP_LARGE]);
+    ck_assert_ptr_eq(low->heap, pool->idle.heaps[TN_HEAP_LARGE]);
     capture = unit_begin(pool, other);
     small = unit_alloc(pool, 4096, other); /* in the free end of the upper chunk */
     ck_assert_ptr_eq(unit_chunk(small), high);
@@ -347,10 +347,10 @@ START_TEST(giving_up_a_block_gives_its_chunk_to_idle_memory)
     tn_pool_lock(pool);
     ck_assert(tn_blocks_reserve(&pool->store, 2) && tn_blocks_add_cold(&pool->store));
     tn_heap_give_up(pool, unit_block(given));
-    ck_assert_ptr_eq(unit_chunk(kept)->heap, &pool->idle.heaps[TN_HEAP_SMALL]);
-    ck_assert_ptr_eq(unit_block(kept)->heap, &pool->idle.heaps[TN_HEAP_SMALL]);
-    ck_assert_uint_eq(arena->heaps[TN_HEAP_SMALL].mapped_bytes, 0);
-    ck_assert_uint_eq(pool->idle.heaps[TN_HEAP_SMALL].mapped_bytes, TN_PAGE_BYTES);
+    ck_assert_ptr_eq(unit_chunk(kept)->heap, pool->idle.heaps[TN_HEAP_SMALL]);
+    ck_assert_ptr_eq(unit_block(kept)->heap, pool->idle.heaps[TN_HEAP_SMALL]);
+    ck_assert_uint_eq(arena->heaps[TN_HEAP_SMALL]->mapped_bytes, 0);
+    ck_assert_uint_eq(pool->idle.heaps[TN_HEAP_SMALL]->mapped_bytes, TN_PAGE_BYTES);
     OK(tn_pool_check(pool));
     tn_heap_give_up(pool, unit_block(given)); /* again: nothing */
     OK(tn_pool_check(pool));
@@ -361,7 +361,7 @@ END_TEST
 START_TEST(taking_over_changes_the_owner_of_every_chunk_of_a_range)
 {
     void *blocks[4];
-    struct tn_heap *heap = &arena_of(other)->heaps[TN_HEAP_LARGE];
+    struct tn_heap *heap = arena_of(other)->heaps[TN_HEAP_LARGE];
 
     for (size_t i = 0; i < 4; i++)
         blocks[i] = unit_alloc(pool, 2 * MIB, stream);
@@ -405,14 +405,14 @@ END_TEST
  * free before it goes along, and joins what is free in the first chunk. */
 START_TEST(taking_over_goes_on_behind_what_has_coalesced)
 {
-    struct tn_heap *heap = &arena_of(other)->heaps[TN_HEAP_LARGE];
+    struct tn_heap *heap = arena_of(other)->heaps[TN_HEAP_LARGE];
     char *first;
     char *before;
     char *over;
 
     tn_pool_lock(pool);
     for (int i = 0; i < 4; i++)
-        OK(tn_heap_grow(pool, &pool->idle.heaps[TN_HEAP_LARGE], 2 * TN_MIB, true));
+        OK(tn_heap_grow(pool, pool->idle.heaps[TN_HEAP_LARGE], 2 * TN_MIB, true));
     tn_pool_unlock(pool);
     first = unit_alloc(pool, 2 * MIB, other);
     before = unit_alloc(pool, 3 * MIB / 2, stream);
@@ -527,7 +527,7 @@ START_TEST(arenas_give_idle_memory_what_is_proven_idle)
     tn_pool_lock(pool);
     ck_assert_uint_eq(tn_arenas_give_idle(pool), 4 * MIB);
     ck_assert_uint_eq(tn_block_bytes(unit_block(first)), 4 * MIB); /* both, joined */
-    ck_assert_ptr_eq(unit_block(first)->heap, &pool->idle.heaps[TN_HEAP_LARGE]);
+    ck_assert_ptr_eq(unit_block(first)->heap, pool->idle.heaps[TN_HEAP_LARGE]);
     ck_assert_uint_eq(tn_arenas_give_idle(pool), 0);
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
@@ -573,7 +573,7 @@ START_TEST(the_grower_of_a_captures_segment_is_idle_memory_afterwards)
     tarn_graph *graph = unit_graph(pool, stream, 4096, &address);
 
     /* P9: the arena that grew it is gone. */
-    ck_assert_ptr_eq(unit_segment(address)->grower, &pool->idle.heaps[TN_HEAP_SMALL]);
+    ck_assert_ptr_eq(unit_segment(address)->grower, pool->idle.heaps[TN_HEAP_SMALL]);
     (void)graph;
 }
 END_TEST
@@ -630,7 +630,7 @@ START_TEST(freeing_into_a_foreign_chunk_is_a_broken_contract)
 {
     void *address = unit_alloc(pool, 4096, stream);
 
-    tn_chunk_pass(unit_chunk(address), &pool->idle.heaps[TN_HEAP_SMALL]);
+    tn_chunk_pass(unit_chunk(address), pool->idle.heaps[TN_HEAP_SMALL]);
     OK(tarn_free(address));
 }
 END_TEST

@@ -162,7 +162,7 @@ END_TEST
 START_TEST(an_arena_that_the_index_does_not_have_is_found)
 {
     struct tn_arena *arena = make(8);
-    struct tn_index_entry *entry = &arena->by_stream;
+    struct tn_index_entry *entry = &tn_arena_heaps(arena)->by_stream;
 
     ck_assert_uint_eq(entry->key, 8);
     OK(tarn_pool_validate(pool));
@@ -184,7 +184,7 @@ START_TEST(an_arena_of_a_capture_is_not_in_the_index)
 
     tn_pool_lock(pool);
     arena = tn_arena_get(pool, (struct tn_order){8, 3});
-    ck_assert_uint_eq(arena->by_stream.key, 0);
+    ck_assert_uint_eq(tn_arena_heaps(arena)->by_stream.key, 0);
     (void)tn_arenas_end_capture(pool, 3);
     tn_pool_unlock(pool);
     OK(tarn_pool_validate(pool));

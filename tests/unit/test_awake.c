@@ -105,7 +105,7 @@ START_TEST(a_free_wakes_its_arena)
     OK(tarn_free(blocks[0]));
     ck_assert(arena->awake && arena->frees == TN_STEADY);
     OK(tarn_free(blocks[1]));
-    ck_assert_uint_eq(arena->heaps[TN_HEAP_SMALL].counters.freed.count, 1);
+    ck_assert_uint_eq(arena->heaps[TN_HEAP_SMALL]->counters.freed.count, 1);
     OK(tarn_pool_validate(pool));
 }
 END_TEST
@@ -261,9 +261,9 @@ START_TEST(what_is_wrong_with_an_arena_asleep_is_found)
     arena->frees = TN_STEADY;
     unit_expect_corrupt(pool, "P30");
     arena->frees = TN_NOT_STEADY;
-    arena->heaps[TN_HEAP_LARGE].counters.freed.count = 1;
+    arena->heaps[TN_HEAP_LARGE]->counters.freed.count = 1;
     unit_expect_corrupt(pool, "P30");
-    arena->heaps[TN_HEAP_LARGE].counters.freed.count = 0;
+    arena->heaps[TN_HEAP_LARGE]->counters.freed.count = 0;
     OK(tarn_pool_validate(pool));
 }
 END_TEST

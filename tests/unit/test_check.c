@@ -87,13 +87,13 @@ END_TEST
 /* P20 */
 START_TEST(a_block_of_another_size_than_its_heaps_says_so)
 {
-    struct tn_heap *heaps = block->heap->arena->heaps;
+    struct tn_heap *const *heaps = block->heap->arena->heaps;
 
     ck_assert_int_eq(block->heap->kind, TN_HEAP_SMALL);
     ck_assert(!block->in_other_heap);
-    tn_block_pass(block, &heaps[TN_HEAP_LARGE]);
+    tn_block_pass(block, heaps[TN_HEAP_LARGE]);
     ck_assert(block->in_other_heap);
-    tn_block_pass(block, &heaps[TN_HEAP_SMALL]);
+    tn_block_pass(block, heaps[TN_HEAP_SMALL]);
     ck_assert(!block->in_other_heap);
     OK(tarn_pool_validate(pool));
     block->in_other_heap = true;
@@ -156,7 +156,7 @@ END_TEST
 
 START_TEST(a_chunk_of_another_heap_under_a_block_is_found)
 {
-    chunk->heap = &pool->idle.heaps[TN_HEAP_SMALL];
+    chunk->heap = pool->idle.heaps[TN_HEAP_SMALL];
     unit_expect_corrupt(pool, "P2");
 }
 END_TEST
@@ -207,7 +207,7 @@ START_TEST(a_free_block_in_the_bins_of_another_heap_is_found)
     struct tn_block *found = free_block();
 
     tn_bins_remove(&found->heap->bins, found);
-    tn_bins_insert(&pool->idle.heaps[TN_HEAP_SMALL].bins, found);
+    tn_bins_insert(&pool->idle.heaps[TN_HEAP_SMALL]->bins, found);
     unit_expect_corrupt(pool, "P4");
 }
 END_TEST
@@ -259,7 +259,8 @@ END_TEST
 /* P21 */
 START_TEST(an_arena_of_another_pool_in_the_table_is_found)
 {
-    struct tn_arena other = {.order = {UINT32_MAX, 0}};
+    static struct tn_heaps heaps;
+    struct tn_arena other = {.order = {UINT32_MAX, 0}, .heaps = {&heaps.of[0], &heaps.of[1]}};
 
     tn_pool_lock(pool);
     ck_assert(tn_arena_table_reserve(pool));
@@ -419,7 +420,7 @@ END_TEST
 /* P9 */
 START_TEST(a_grower_of_another_pool_is_found)
 {
-    segment->grower = &unit_pool(device)->idle.heaps[TN_HEAP_SMALL];
+    segment->grower = unit_pool(device)->idle.heaps[TN_HEAP_SMALL];
     unit_expect_corrupt(pool, "P9");
 }
 END_TEST

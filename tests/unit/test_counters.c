@@ -133,7 +133,7 @@ static uint64_t peak_of(int id, int kind)
 START_TEST(what_arenas_count_is_the_pools_when_it_is_locked)
 {
     struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL];
-    struct tn_heap_counters *own = &arena->heaps[TN_HEAP_SMALL].counters;
+    struct tn_heap_counters *own = &arena->heaps[TN_HEAP_SMALL]->counters;
     uint64_t before = allocated_of(TN_LIVE_REQUESTED, TN_HEAP_SMALL);
     void *first = unit_alloc(pool, 1000, stream);
     void *second = unit_alloc(pool, 600, stream);

@@ -73,7 +73,7 @@ START_TEST(a_chunk_of_another_heap_under_a_block_is_found)
     struct tn_arena *arena = chunk->arena;
     struct tn_segment *segment = block->segment;
 
-    atomic_store(&chunk->heap, &arena->heaps[TN_HEAP_LARGE]);
+    atomic_store(&chunk->heap, arena->heaps[TN_HEAP_LARGE]);
     expect_broken(block, "P2");
     atomic_store(&chunk->heap, heap);
     atomic_store(&chunk->arena, &pool->idle);
@@ -242,7 +242,7 @@ END_TEST
 
 START_TEST(a_neighbour_of_another_arena_is_not_looked_into)
 {
-    struct tn_heap *other = &pool->idle.heaps[TN_HEAP_SMALL];
+    struct tn_heap *other = pool->idle.heaps[TN_HEAP_SMALL];
 
     block->next->heap = other;
     block->next->in_other_heap = true;

@@ -205,7 +205,7 @@ START_TEST(an_open_hold_has_room_for_every_chunk_that_comes)
 
     tn_pool_lock(pool);
     hold = open_hold(captured, true);
-    heap = &tn_arena_get(pool, unit_order(device, stream))->heaps[TN_HEAP_LARGE];
+    heap = tn_arena_get(pool, unit_order(device, stream))->heaps[TN_HEAP_LARGE];
     heap->segment_bytes = 2 * GIB;
     for (uint64_t i = 1; i <= 600; i++)
         OK(tn_heap_grow(pool, heap, i * 2 * MIB, true));

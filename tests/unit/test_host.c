@@ -275,6 +275,35 @@ START_TEST(a_record_larger_than_a_slab_has_one_of_its_own)
 }
 END_TEST
 
+START_TEST(of_records_without_slabs_a_few_are_kept)
+{
+    enum { KEPT = 2, COUNT = 5 };
+    static struct tn_records spare = TN_RECORDS_INIT_SPARE(struct large_thing, KEPT);
+    const uint64_t begin = tn_host_usage().current_bytes;
+    struct large_thing *things[COUNT];
+
+    for (int i = 0; i < COUNT; i++) {
+        things[i] = tn_records_take(&spare);
+        ck_assert_ptr_nonnull(things[i]);
+        ck_assert_uint_eq((uintptr_t)things[i] % 128, 0);
+        ck_assert_uint_eq(things[i]->magic, 0);
+        for (size_t at = 0; at < sizeof things[i]->bytes; at++)
+            ck_assert_int_eq(things[i]->bytes[at], 0);
+    }
+    ck_assert_uint_ge(tn_host_usage().current_bytes, begin + COUNT * sizeof *things[0]);
+    for (int i = 0; i < COUNT; i++)
+        tn_records_give(&spare, things[i]);
+    ck_assert_uint_ge(tn_host_usage().current_bytes, begin + KEPT * sizeof *things[0]);
+    ck_assert_uint_lt(tn_host_usage().current_bytes, begin + (KEPT + 1) * sizeof *things[0]);
+    ck_assert_ptr_eq(tn_records_take(&spare), things[1]);
+    ck_assert_ptr_eq(tn_records_take(&spare), things[0]);
+    (void)tn_host_plan_fault(1, false);
+    ck_assert_ptr_null(tn_records_take(&spare));
+    (void)tn_host_plan_fault(0, false);
+    ck_assert_ptr_nonnull(tn_records_take(&spare));
+}
+END_TEST
+
 START_TEST(a_record_given_back_with_its_magic_is_a_broken_contract)
 {
     struct thing *thing = tn_records_take(&records);
@@ -310,6 +339,7 @@ int main(void)
     tcase_add_test(recycled, no_record_without_memory_for_a_slab);
     tcase_add_test(recycled, slabs_begin_small_and_double);
     tcase_add_test(recycled, a_record_larger_than_a_slab_has_one_of_its_own);
+    tcase_add_test(recycled, of_records_without_slabs_a_few_are_kept);
     unit_add_contract_test(recycled, a_record_given_back_with_its_magic_is_a_broken_contract);
     suite_add_tcase(suite, recycled);
     return test_main(suite);

@@ -214,7 +214,7 @@ START_TEST(a_thread_gets_back_what_it_has_freed_and_the_arena_knows_nothing)
     struct tn_arena *arena = divide();
     void *block = alloc_there(MIB);
     uint64_t sequence = found(block)->sequence;
-    const struct tn_heap_counters *counters = &arena->heaps[TN_HEAP_LARGE].counters;
+    const struct tn_heap_counters *counters = &arena->heaps[TN_HEAP_LARGE]->counters;
     uint64_t allocated;
 
     ck_assert(free_there(block));
@@ -482,8 +482,8 @@ START_TEST(a_magazine_that_nobody_uses_goes_to_another_thread)
     enum { CLOSES = 33 };
     struct tn_arena *arena = divide();
     struct tn_magazine *theirs = tn_magazine_any(arena->magazines);
-    struct tn_heap_counters *const counters[] = {&arena->heaps[TN_HEAP_SMALL].counters,
-                                                 &arena->heaps[TN_HEAP_LARGE].counters};
+    struct tn_heap_counters *const counters[] = {&arena->heaps[TN_HEAP_SMALL]->counters,
+                                                 &arena->heaps[TN_HEAP_LARGE]->counters};
 
     for (int i = theirs->unused_closes; i < CLOSES; i++) {
         ck_assert_uint_ne(atomic_load(&theirs->thread), 0);

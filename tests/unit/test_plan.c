@@ -181,7 +181,7 @@ static void pass_chunk(const void *address, struct tn_arena *arena)
 
     tn_pool_lock(pool);
     ck_assert(tn_blocks_reserve(&pool->store, 2) && tn_blocks_add_cold(&pool->store));
-    tn_heap_take_over(pool, &arena->heaps[chunk->heap->kind], chunk->segment->first_block,
+    tn_heap_take_over(pool, arena->heaps[chunk->heap->kind], chunk->segment->first_block,
                       chunk->offset, tn_chunk_end(chunk));
     tn_pool_unlock(pool);
 }
@@ -343,16 +343,16 @@ START_TEST(a_block_whose_stream_has_no_arena_comes_back_to_idle_memory)
     ck_assert_uint_eq(plan.checkpoint->run_count, 2);
     for (size_t i = 0; i < 2; i++)
         ck_assert_ptr_eq(home_of(&saved[i]),
-                         &unit_arena(pool, plan.checkpoint->runs[i].order)->heaps[TN_HEAP_SMALL]);
+                         unit_arena(pool, plan.checkpoint->runs[i].order)->heaps[TN_HEAP_SMALL]);
     ck_assert(!plan.needs_cold);
     order = &plan.checkpoint->runs[1].order;
     order->stream_id += 1000; /* of a stream that is not known */
-    ck_assert_ptr_eq(home_of(&saved[1]), &pool->idle.heaps[TN_HEAP_SMALL]);
+    ck_assert_ptr_eq(home_of(&saved[1]), pool->idle.heaps[TN_HEAP_SMALL]);
     OK(make());
     ck_assert(plan.needs_cold); /* its order will not be that of idle memory */
     ck_assert_ptr_null(unit_arena(pool, *order));
     order->capture_id = 7;
-    ck_assert_ptr_eq(home_of(&saved[1]), &pool->idle.heaps[TN_HEAP_SMALL]);
+    ck_assert_ptr_eq(home_of(&saved[1]), pool->idle.heaps[TN_HEAP_SMALL]);
     tn_plan_fini(&plan);
 }
 END_TEST

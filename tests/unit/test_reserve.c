@@ -65,7 +65,7 @@ static void *try_allocate(uint64_t bytes)
 
 static const struct tn_heap *heap(enum tn_heap_kind kind)
 {
-    return &unit_arena(pool, order)->heaps[kind];
+    return unit_arena(pool, order)->heaps[kind];
 }
 
 START_TEST(memory_reserved_ahead_needs_no_driver_call)
@@ -344,7 +344,7 @@ START_TEST(what_was_mapped_ahead_and_counted_serves_captures_too)
     mapped = heap(TN_HEAP_LARGE)->mapped_bytes;
     reserve(64 * MIB);
     ck_assert_uint_eq(heap(TN_HEAP_LARGE)->mapped_bytes, mapped);
-    ck_assert_uint_eq(pool->idle.heaps[TN_HEAP_LARGE].mapped_bytes, 0);
+    ck_assert_uint_eq(pool->idle.heaps[TN_HEAP_LARGE]->mapped_bytes, 0);
     maps = tn_pool_map_count(pool);
     capture = unit_begin(pool, stream);
     (void)allocate(64 * MIB);
@@ -375,7 +375,7 @@ END_TEST
 /* The first two chunks are those of large blocks. Asked again, for less, it maps no more than at first. */
 START_TEST(a_reservation_without_memory_for_all_of_it_maps_nothing)
 {
-    const struct tn_heap *idle = &pool->idle.heaps[TN_HEAP_LARGE];
+    const struct tn_heap *idle = pool->idle.heaps[TN_HEAP_LARGE];
     const uint64_t segment_bytes = idle->segment_bytes;
 
     sim.plan_fault("cuMemCreate", 3, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
@@ -384,7 +384,7 @@ START_TEST(a_reservation_without_memory_for_all_of_it_maps_nothing)
     expect_nothing_mapped();
     ck_assert_uint_eq(idle->segment_bytes, segment_bytes);
     ck_assert_uint_eq(idle->run_bytes, 0);
-    ck_assert_uint_eq(pool->idle.heaps[TN_HEAP_SMALL].segment_bytes, segment_bytes);
+    ck_assert_uint_eq(pool->idle.heaps[TN_HEAP_SMALL]->segment_bytes, segment_bytes);
     (void)sim.clear_fault(NULL);
     reserve(64 * MIB);
     OK(tarn_pool_validate(pool));

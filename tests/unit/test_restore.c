@@ -375,7 +375,7 @@ START_TEST(blocks_of_a_capture_that_is_over_go_to_idle_memory)
     OK(tarn_free(output));
     restore(checkpoint);
     unit_expect_live_set(pool, checkpoint);
-    ck_assert_ptr_eq(unit_block(output)->heap, &pool->idle.heaps[TN_HEAP_SMALL]);
+    ck_assert_ptr_eq(unit_block(output)->heap, pool->idle.heaps[TN_HEAP_SMALL]);
     OK(tn_graph_replay(graph, stream));
     test_expect_words(stream, output, 9, 1024);
 }

@@ -235,7 +235,7 @@ static inline void unit_end_turns(tarn_pool *pool)
     for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
          arena = tn_arena_next(arena)) {
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-            arena->heaps[kind].turn.last_check_count = UINT64_MAX;
+            arena->heaps[kind]->turn.last_check_count = UINT64_MAX;
     }
 #else
     (void)pool;
@@ -298,7 +298,7 @@ static inline uint64_t unit_grow(tarn_pool *pool, tn_cu_stream stream, enum tn_h
     uint64_t before = tn_pool_mapped_bytes(pool);
 
     tn_pool_lock(pool);
-    OK(tn_heap_grow(pool, &tn_arena_get(pool, unit_order(pool->device, stream))->heaps[kind], bytes,
+    OK(tn_heap_grow(pool, tn_arena_get(pool, unit_order(pool->device, stream))->heaps[kind], bytes,
                     frugal));
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
@@ -313,7 +313,7 @@ static inline struct tn_heap *unit_heap(tarn_pool *pool, tn_cu_stream stream,
     tn_pool_lock(pool);
     arena = tn_arena_get(pool, unit_order(pool->device, stream));
     tn_pool_unlock(pool);
-    return &arena->heaps[kind];
+    return arena->heaps[kind];
 }
 
 /* Until the driver has destroyed what the capture claims by, which it does a little later. */
