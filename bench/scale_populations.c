@@ -289,7 +289,11 @@ static void add_life(struct scale_world *world, struct scale_item *item)
  * these there are fewer. */
 const struct scale_population scale_populations[] = {
     {POPULATION("streams with memory", SCALE_STREAMS, 2000, add_stream)},
-    {POPULATION("streams gone", SCALE_GONE, 1000, add_gone_stream)},
+    /* As many are always there: an arena ends some locks after its last use (pools/arenas.h). */
+    {.name = "streams gone",
+     .kind = SCALE_GONE,
+     .sizes = {250, 1000, 4000},
+     .add = add_gone_stream},
     {POPULATION("pools", SCALE_POOLS, 4000, add_pool)},
     {POPULATION("adopted graphs", SCALE_ADOPTED, 1000, add_adopted_graph)},
     {POPULATION("released pools", SCALE_RELEASED, 1000, add_released_pool)},

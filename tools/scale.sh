@@ -197,13 +197,6 @@ exit "$result"
 tarn_malloc, grows | streams with memory | 7.2
 tarn_pool_malloc, grows | streams with memory | 7.3
 tarn_pool_reserve | streams with memory | 9.2
-tarn_malloc, grows | streams gone | 6.0
-tarn_pool_malloc, grows | streams gone | 6.0
-tarn_pool_reserve | streams gone | 4.9
-tarn_checkpoint_take | streams gone | 55.6
-tarn_checkpoint_restore | streams gone | 35.9
-tarn_pool_blocks | streams gone | 20.3
-tarn_pool_check_live | streams gone | 12.3
 tarn_malloc, in a capture | graphs with outputs | 60.4
 tarn_capture_end | graphs with outputs | 29.0
 tarn_capture_abort | graphs with outputs | 27.2

@@ -29,6 +29,7 @@ struct tn_heaps *tn_heaps_take(void)
 
 void tn_heaps_give(struct tn_heaps *heaps)
 {
+    TN_ASSERT(heaps->of[TN_HEAP_SMALL].loose == NULL); /* the first word of a free record */
     tn_records_give(&heaps_records, heaps);
 }
 
@@ -36,6 +37,7 @@ void tn_arena_end(struct tn_arena *arena)
 {
     struct tn_heaps *heaps = tn_arena_heaps(arena);
 
+    TN_ASSERT(heaps->by_stream.key == 0); /* P38 */
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
         TN_ASSERT(heaps->of[kind].mapped_bytes == 0 && heaps->of[kind].pending_count == 0);
         __atomic_store_n(&arena->heaps[kind], NULL, __ATOMIC_RELAXED);
@@ -58,6 +60,8 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
     arena->met = false;
     arena->asks = false;
     arena->awake = false;
+    arena->asleep = false;
+    arena->returned = false;
     arena->expected = false;
     arena->was_asked = false;
     arena->unused_locks = 0;

@@ -65,6 +65,7 @@ enum tn_arena_list {
     TN_ARENAS_RETIRED, /* P14: those of retired streams */
     TN_ARENAS_ASKED,   /* was_asked: see pools/proofs.h */
     TN_ARENAS_AWAKE,   /* P30: those which may do something without the pool's lock */
+    TN_ARENAS_ASLEEP,  /* P30: those of streams, unused for the longest time last */
     TN_ARENA_LISTS
 };
 
@@ -143,7 +144,10 @@ struct tn_arena {
     atomic_uintptr_t stream;
     struct tn_arena_link in[TN_ARENA_LISTS]; /* where its pool lists it */
     uint32_t unused_locks; /* of the pool in a row, without a call that used it between */
-    /* The pool's lock guards these two, also while the arena is asleep. */
+    /* The pool's lock guards these five, also while the arena is asleep. */
+    bool asleep;            /* P30: in the list of those asleep */
+    bool returned;          /* its stream has used it again after it slept, or was dormant */
+    uint8_t chances;        /* while it is asleep: see pools/arenas.h */
     bool was_asked;         /* an event of its stream is under way, or nobody has looked since */
     uint8_t vain_asks;      /* since an allocation last looked for idle memory */
     struct tn_fence *fence; /* retired: the fence which ends the stream's work; else NULL */
@@ -152,6 +156,7 @@ struct tn_arena {
     uint64_t fallen_bytes;  /* by which less is live than at most since then */
     uint64_t saved_count;   /* blocks of its order in checkpoints */
     uint64_t settled_stamp; /* the epoch of the last restore on another stream; 0: none */
+    uint64_t asleep_since;  /* how often the pool had been locked when it fell asleep */
     /* In a capture: the births of its blocks; belongs to the hold. NULL: none yet. */
     struct tn_births *births;
 };

@@ -120,17 +120,18 @@ void tn_pool_index_put(struct tn_pool_index *index, enum tn_index_key by,
         grow(index, table, grown_count);
 }
 
-static struct tn_hold *seek(const struct tn_index_entry *entry, const tarn_pool *pool, uint64_t key)
+static struct tn_index_entry *seek(struct tn_index_entry *entry, const tarn_pool *pool,
+                                   uint64_t key)
 {
     while (entry != NULL && (entry->key != key || entry->pool != pool))
         entry = entry->next;
-    return entry != NULL ? entry->hold : NULL;
+    return entry;
 }
 
-struct tn_hold *tn_pool_index_first(struct tn_pool_index *index, enum tn_index_key by,
-                                    const tarn_pool *pool, uint64_t key)
+struct tn_index_entry *tn_pool_index_entry(struct tn_pool_index *index, enum tn_index_key by,
+                                           const tarn_pool *pool, uint64_t key)
 {
-    struct tn_hold *found;
+    struct tn_index_entry *found;
 
     TN_ASSERT(key != 0);
     lock(index);
@@ -139,15 +140,23 @@ struct tn_hold *tn_pool_index_first(struct tn_pool_index *index, enum tn_index_k
     return found;
 }
 
+struct tn_hold *tn_pool_index_first(struct tn_pool_index *index, enum tn_index_key by,
+                                    const tarn_pool *pool, uint64_t key)
+{
+    const struct tn_index_entry *found = tn_pool_index_entry(index, by, pool, key);
+
+    return found != NULL ? found->hold : NULL;
+}
+
 struct tn_hold *tn_pool_index_next(struct tn_pool_index *index, const struct tn_index_entry *entry)
 {
-    struct tn_hold *found;
+    const struct tn_index_entry *found;
 
     TN_ASSERT(entry->key != 0);
     lock(index);
     found = seek(entry->next, entry->pool, entry->key);
     unlock(index);
-    return found;
+    return found != NULL ? found->hold : NULL;
 }
 
 bool tn_pool_index_has(struct tn_pool_index *index, enum tn_index_key by,

@@ -5,7 +5,8 @@
  *        else; the open holds of a pool are in the pool's list of them, newest first
  *
  *   P38  an arena is in its device's index under its stream's id if its order is outside captures
- *        and its stream is not retired; no other arena is
+ *        and its stream is not retired; no other arena is; so is each dormant segment, under the
+ *        id of the stream that it was of
  *
  * A call that concerns one capture, graph or stream thereby finds the few pools which have to do
  * with it, beside any number of others.
@@ -38,7 +39,7 @@ enum tn_index_key {
     TN_BY_CAPTURE,
     TN_BY_GRAPH,
     TN_BY_KEEPER, /* the graph whose end ends the hold */
-    TN_BY_STREAM, /* of arenas */
+    TN_BY_STREAM, /* of arenas, and of dormant segments (pools/arena_table.h) */
     TN_INDEX_KEYS,
     TN_HOLD_KEYS = TN_BY_STREAM
 };
@@ -51,12 +52,12 @@ struct tn_index_keys {
     uint64_t stream_id;
 };
 
-/* The place of a hold, or of an arena, under one key. */
+/* The place of a hold, an arena or a dormant segment under one key. */
 struct tn_index_entry {
     struct tn_index_entry *next; /* in the chain */
     struct tn_index_entry *previous;
     uint64_t key;         /* of a graph: its handle; 0: in no chain */
-    struct tn_hold *hold; /* NULL: an arena's; immutable in a chain, as the rest */
+    struct tn_hold *hold; /* NULL: not a hold's; immutable in a chain, as the rest */
     tarn_pool *pool;
     uint64_t pool_serial; /* rises with each pool of the device */
 };
@@ -89,7 +90,11 @@ struct tn_hold *tn_pool_index_first(struct tn_pool_index *index, enum tn_index_k
                                     const tarn_pool *pool, uint64_t key);
 struct tn_hold *tn_pool_index_next(struct tn_pool_index *index, const struct tn_index_entry *entry);
 
-/* Of the pools older than the one with the serial *below which have a hold or an arena with one of the keys,
+/* The newest entry of the pool under this key; NULL: none. The pool's lock is held. */
+struct tn_index_entry *tn_pool_index_entry(struct tn_pool_index *index, enum tn_index_key by,
+                                           const tarn_pool *pool, uint64_t key);
+
+/* Of the pools older than the one with the serial *below which have an entry with one of the keys,
  * the newest; NULL: none. Its serial is put to *below. The DEVICE lock is held, without which no
  * pool goes. */
 tarn_pool *tn_pool_index_pool(struct tn_pool_index *index, const struct tn_index_keys *keys,

@@ -8,6 +8,7 @@
 #include "claims/watch.h"
 #include "heap/check.h"
 #include "observe/pool_check.h"
+#include "pools/arena_table.h"
 #include "pools/device.h"
 
 /* P25 */
@@ -34,8 +35,8 @@ static tarn_status check_watched(const tarn_pool *pool)
     uint64_t kept_count = 0;
     tarn_status status = TARN_OK;
 
-    for (const struct tn_segment *segment = pool->segments.first; segment != NULL;
-         segment = segment->next) {
+    for (const struct tn_segment *segment = tn_pool_first_segment(pool); segment != NULL;
+         segment = tn_pool_next_segment(pool, segment)) {
         for (const struct tn_block *block = segment->first_block; block != NULL;
              block = block->next) {
             status = check_watches(pool, block, &watched_count);
@@ -49,6 +50,71 @@ static tarn_status check_watched(const tarn_pool *pool)
     return TARN_OK;
 }
 
+/* P39, of a segment that is dormant or has memory of the arena of dormant memory */
+static tarn_status check_dormant_segment(const tarn_pool *pool, const struct tn_segment *segment)
+{
+    const struct tn_dormant *dormant = segment->dormant;
+
+    TN_EXPECT_EQUAL("P39", "the segment of a dormant segment's record", (uintptr_t)dormant->segment,
+                    (uintptr_t)segment);
+    TN_EXPECT_EQUAL("P39", "what needs a dormant segment",
+                    segment->checkpoint_count + segment->vacated_count + segment->mixed, 0);
+    TN_EXPECT_EQUAL("P39", "the stamp of a dormant segment",
+                    tn_max(dormant->stamp, tn_segment_highest_stamp(segment)), dormant->stamp);
+    TN_EXPECT_EQUAL("P38", "whether the index has a dormant segment under its stream",
+                    dormant->by_stream.key != 0 &&
+                        tn_pool_index_has(&pool->device->index, TN_BY_STREAM, &dormant->by_stream),
+                    1);
+    for (const struct tn_block *block = segment->first_block; block != NULL; block = block->next)
+        TN_EXPECT_EQUAL("P39", "whether a block of a dormant segment is FREE or UNMAPPED",
+                        block->state == TN_BLOCK_FREE || block->state == TN_BLOCK_UNMAPPED, 1);
+    return TARN_OK;
+}
+
+/* P30 */
+static tarn_status check_asleep(const tarn_pool *pool)
+{
+    const struct tn_arena_lists *lists = &pool->arenas.lists;
+    uint64_t count = 0;
+
+    for (const struct tn_arena *arena = lists->first[TN_ARENAS_ALL]; arena != NULL;
+         arena = tn_arena_next(arena)) {
+        TN_EXPECT_EQUAL("P30", "whether an arena is one of those asleep", arena->asleep,
+                        !arena->awake && !tn_arena_is_captured(arena) && arena->fence == NULL);
+        count += arena->asleep;
+    }
+    for (const struct tn_arena *arena = lists->first[TN_ARENAS_ASLEEP]; arena != NULL;
+         arena = arena->in[TN_ARENAS_ASLEEP].next)
+        count -= arena->asleep;
+    TN_EXPECT_EQUAL("P30", "those asleep that are not in the list", count, 0);
+    return TARN_OK;
+}
+
+/* P39 */
+static tarn_status check_dormant(const tarn_pool *pool)
+{
+    bool listed = false; /* those which are dormant come last */
+    tarn_status status = TARN_OK;
+
+    for (const struct tn_segment *segment = tn_pool_first_segment(pool);
+         segment != NULL && status == TARN_OK; segment = tn_pool_next_segment(pool, segment)) {
+        listed = listed || segment == pool->segments.dormant.first;
+        TN_EXPECT_EQUAL("P39", "whether the list of dormant segments has a segment", listed,
+                        segment->dormant != NULL);
+        TN_EXPECT_EQUAL("P39", "whether the arena of dormant memory grows a segment",
+                        segment->grower->arena == pool->segments.dormant.arena, listed);
+        if (segment->dormant != NULL)
+            status = check_dormant_segment(pool, segment);
+        for (const struct tn_block *block = segment->first_block; block != NULL;
+             block = block->next) {
+            if (block->state != TN_BLOCK_UNMAPPED)
+                TN_EXPECT_EQUAL("P39", "whether the arena of dormant memory has a block",
+                                block->heap->arena == pool->segments.dormant.arena, listed);
+        }
+    }
+    return status;
+}
+
 tarn_status tn_pool_check(tarn_pool *pool)
 {
     uint64_t steps = 0;
@@ -56,5 +122,9 @@ tarn_status tn_pool_check(tarn_pool *pool)
 
     if (status == TARN_OK)
         status = check_watched(pool);
+    if (status == TARN_OK)
+        status = check_asleep(pool);
+    if (status == TARN_OK)
+        status = check_dormant(pool);
     return status == TARN_OK ? tn_streams_check(&pool->device->streams) : status;
 }

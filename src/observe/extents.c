@@ -2,6 +2,8 @@
 /* Reads a layout under the lock of the pool. */
 #include "observe/extents.h"
 
+#include <stdlib.h>
+
 #include "base/error.h"
 #include "base/host.h"
 #include "pools/pool.h"
@@ -27,8 +29,8 @@ static size_t count_blocks(const tarn_pool *pool)
 {
     size_t count = 0;
 
-    for (const struct tn_segment *segment = pool->segments.first; segment != NULL;
-         segment = segment->next) {
+    for (const struct tn_segment *segment = tn_pool_first_segment(pool); segment != NULL;
+         segment = tn_pool_next_segment(pool, segment)) {
         for (const struct tn_block *block = segment->first_block; block != NULL;
              block = block->next)
             count += 1;
@@ -36,22 +38,30 @@ static size_t count_blocks(const tarn_pool *pool)
     return count;
 }
 
-static void write_extents(const tarn_pool *pool, tarn_extent *extents)
+static tarn_extent *write_extents(const struct tn_segment *segment, tarn_extent *extents)
 {
-    for (const struct tn_segment *segment = pool->segments.first; segment != NULL;
-         segment = segment->next) {
-        for (const struct tn_block *block = segment->first_block; block != NULL;
-             block = block->next) {
-            *extents = (tarn_extent){
-                .address = (void *)(uintptr_t)tn_block_address(block),
-                .bytes = tn_block_bytes(block),
-                .segment_index = segment->index,
-                .state = extent_state(block),
-                .sequence = block->state == TN_BLOCK_LIVE ? block->sequence : 0,
-            };
-            extents += 1;
-        }
+    for (const struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
+        *extents = (tarn_extent){
+            .address = (void *)(uintptr_t)tn_block_address(block),
+            .bytes = tn_block_bytes(block),
+            .segment_index = segment->index,
+            .state = extent_state(block),
+            .sequence = block->state == TN_BLOCK_LIVE ? block->sequence : 0,
+        };
+        extents += 1;
     }
+    return extents;
+}
+
+static int compare_extents(const void *a, const void *b)
+{
+    const tarn_extent *left = a;
+    const tarn_extent *right = b;
+
+    if (left->segment_index != right->segment_index)
+        return left->segment_index < right->segment_index ? -1 : 1;
+    return ((uintptr_t)left->address > (uintptr_t)right->address) -
+           ((uintptr_t)left->address < (uintptr_t)right->address);
 }
 
 tarn_status tn_pool_read_layout(tarn_pool *pool, tarn_layout **layout)
@@ -68,7 +78,11 @@ tarn_status tn_pool_read_layout(tarn_pool *pool, tarn_layout **layout)
         made->extent_count = count;
         made->segment_count = tn_pool_segment_count(pool);
         made->extents = extents;
-        write_extents(pool, extents);
+        for (const struct tn_segment *segment = tn_pool_first_segment(pool); segment != NULL;
+             segment = tn_pool_next_segment(pool, segment))
+            extents = write_extents(segment, extents);
+        if (pool->segments.dormant.first != NULL)
+            qsort(made + 1, count, sizeof *extents, compare_extents);
     }
     tn_pool_unlock(pool);
     if (made == NULL)

@@ -314,8 +314,8 @@ static tarn_status check_vacated(const tarn_pool *pool, struct sums *sums)
     }
     if (status != TARN_OK)
         return status;
-    for (const struct tn_segment *segment = pool->segments.first; segment != NULL;
-         segment = segment->next)
+    for (const struct tn_segment *segment = tn_pool_first_segment(pool); segment != NULL;
+         segment = tn_pool_next_segment(pool, segment))
         of_segments += segment->vacated_count;
     TN_EXPECT_EQUAL("P28", "the pool's count of vacated places", pool->vacated.count, count);
     TN_EXPECT_EQUAL("P28", "the segments' counts of vacated places", of_segments, count);
@@ -466,8 +466,8 @@ static tarn_status check_segments(const tarn_pool *pool, struct sums *sums)
 {
     tarn_status status = TARN_OK;
 
-    for (const struct tn_segment *segment = pool->segments.first;
-         segment != NULL && status == TARN_OK; segment = segment->next) {
+    for (const struct tn_segment *segment = tn_pool_first_segment(pool);
+         segment != NULL && status == TARN_OK; segment = tn_pool_next_segment(pool, segment)) {
         status = check_segment(pool, segment, sums);
         sums->metrics[TN_SEGMENTS][segment->kind] += 1;
         sums->metrics[TN_SEGMENT_BYTES][segment->kind] += segment->bytes;
@@ -481,6 +481,8 @@ static tarn_status check_arenas(const tarn_pool *pool, struct sums *sums)
     struct sums left = *sums;
     tarn_status status = check_heaps(pool, &pool->idle, &left);
 
+    if (status == TARN_OK && pool->segments.dormant.arena != NULL)
+        status = check_heaps(pool, pool->segments.dormant.arena, &left);
     for (const struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL];
          arena != NULL && status == TARN_OK; arena = tn_arena_next(arena)) {
         status = check_heaps(pool, arena, &left);

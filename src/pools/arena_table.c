@@ -5,7 +5,10 @@
  *
  * Trade-offs: a thread may be reading a table which was replaced, or whose pool is gone. The pool's
  * record therefore keeps old tables, and reuses them when it needs the same size again: at most two
- * of each size. */
+ * of each size.
+ *
+ * A segment falls dormant whole. No block is cut, and none coalesces: blocks change their bins, and
+ * chunks their lists. Mixed segments stay with their arenas. */
 #include "pools/arena_table.h"
 
 #include <stddef.h>
@@ -142,4 +145,225 @@ void tn_arena_table_fini(tarn_pool *pool)
 {
     TN_ASSERT(tn_pool_is_locked(pool) && pool->arenas.lists.first[TN_ARENAS_ALL] == NULL);
     atomic_store(&pool->arena_table, NULL);
+}
+
+static void unlink_segment(struct tn_segment *segment, struct tn_segment **first,
+                           struct tn_segment **last)
+{
+    if (segment->previous != NULL)
+        segment->previous->next = segment->next;
+    else
+        *first = segment->next;
+    if (segment->next != NULL)
+        segment->next->previous = segment->previous;
+    else
+        *last = segment->previous;
+}
+
+/* previous: NULL: the segment becomes the first. */
+static void link_segment(struct tn_segment *segment, struct tn_segment *previous,
+                         struct tn_segment **first, struct tn_segment **last)
+{
+    segment->previous = previous;
+    segment->next = previous != NULL ? previous->next : *first;
+    *(previous != NULL ? &previous->next : first) = segment;
+    *(segment->next != NULL ? &segment->next->previous : last) = segment;
+}
+
+/* Hands a FREE block over, with the chunks under it, which are whole. */
+static void pass_whole(struct tn_block *block, struct tn_arena *to)
+{
+    struct tn_heap *from = block->heap;
+    struct tn_heap *heap = to->heaps[from->kind];
+    struct tn_chunk *chunk;
+
+    tn_bins_remove(&from->bins, block);
+    for (uint64_t at = block->offset; at < tn_block_end(block); at = tn_chunk_end(chunk)) {
+        chunk = tn_segment_chunk_at(block->segment, at);
+        TN_ASSERT(chunk->heap == from && chunk->used_bytes == 0); /* P2, P6 */
+        from->mapped_bytes -= chunk->bytes;
+        heap->mapped_bytes += chunk->bytes;
+        tn_chunk_pass(chunk, heap);
+    }
+    block->heap = heap;
+    block->walk_id = 0; /* walks pass by dormant blocks */
+    tn_bins_insert(&heap->bins, block);
+}
+
+/* Hands a segment without other blocks than FREE and UNMAPPED ones over. The last block comes
+ * first: bins that are in order of addresses stay so. */
+static void pass_segment(struct tn_segment *segment, struct tn_arena *to)
+{
+    TN_ASSERT(segment->grower->arena != to);
+    for (struct tn_block *block = segment->last_block; block != NULL; block = block->previous) {
+        if (block->state == TN_BLOCK_FREE)
+            pass_whole(block, to);
+    }
+    tn_segment_set_grower(segment, to->heaps[segment->grower->kind]);
+    segment->first_arena = to;
+    segment->mixed = false; /* P2 */
+}
+
+bool tn_segment_is_abandoned(const struct tn_segment *segment, const struct tn_arena *arena,
+                             int *blocks_left, uint64_t *bytes_left)
+{
+    if (segment->checkpoint_count > 0 || segment->vacated_count > 0 || segment->mixed)
+        return false;
+    for (const struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
+        const struct tn_chunk *chunk;
+
+        *blocks_left -= 1;
+        if (*blocks_left < 0 || (block->state != TN_BLOCK_UNMAPPED &&
+                                 (block->state != TN_BLOCK_FREE || block->heap->arena != arena)))
+            return false;
+        for (uint64_t at = block->offset; at < tn_block_end(block) && block->state == TN_BLOCK_FREE;
+             at = tn_chunk_end(chunk)) {
+            chunk = tn_block_chunk_at(block, at);
+            *blocks_left -= 1;
+            *bytes_left -= chunk->bytes;
+            if (chunk->hold_count > 0 || chunk->memory == NULL)
+                return false;
+        }
+    }
+    return true;
+}
+
+uint64_t tn_segment_highest_stamp(const struct tn_segment *segment)
+{
+    uint64_t stamp = 0;
+
+    for (const struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
+        const struct tn_chunk *chunk;
+
+        if (block->state != TN_BLOCK_FREE)
+            continue;
+        for (uint64_t at = block->offset; at < tn_block_end(block); at = tn_chunk_end(chunk)) {
+            chunk = tn_block_chunk_at(block, at);
+            stamp = tn_max(stamp, chunk->freed_stamp);
+        }
+    }
+    return stamp;
+}
+
+/* Forgets the stamps of a segment that is proven idle. */
+static void prove_segment(const struct tn_segment *segment)
+{
+    for (const struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
+        struct tn_chunk *chunk;
+
+        if (block->state != TN_BLOCK_FREE)
+            continue;
+        for (uint64_t at = block->offset; at < tn_block_end(block); at = tn_chunk_end(chunk)) {
+            chunk = tn_block_chunk_at(block, at);
+            chunk->was_used = chunk->was_used || chunk->freed_stamp != 0;
+            chunk->freed_stamp = 0;
+        }
+    }
+}
+
+void tn_segment_give_idle(tarn_pool *pool, struct tn_segment *segment)
+{
+    TN_ASSERT(tn_pool_is_locked(pool));
+    prove_segment(segment);
+    pass_segment(segment, &pool->idle);
+}
+
+bool tn_dormant_enter(tarn_pool *pool, struct tn_segment *segment, uint64_t stream_id,
+                      uint64_t stamp)
+{
+    struct tn_dormant *dormant = tn_host_alloc(1, sizeof *dormant);
+
+    TN_ASSERT(tn_pool_is_locked(pool) && segment->dormant == NULL);
+    if (dormant == NULL)
+        return false;
+    *dormant = (struct tn_dormant){
+        .by_stream = {.pool = pool->holds.pool, .pool_serial = pool->holds.pool_serial},
+        .segment = segment,
+        .stamp = stamp};
+    tn_pool_index_put(&pool->device->index, TN_BY_STREAM, &dormant->by_stream, stream_id); /* P38 */
+    unlink_segment(segment, &pool->segments.first, &pool->segments.last);
+    link_segment(segment, pool->segments.dormant.last, &pool->segments.dormant.first,
+                 &pool->segments.dormant.last);
+    segment->dormant = dormant;
+    pass_segment(segment, pool->segments.dormant.arena);
+    return true;
+}
+
+void tn_dormant_leave(tarn_pool *pool, struct tn_segment *segment)
+{
+    struct tn_segment *previous = pool->segments.last;
+
+    TN_ASSERT(tn_pool_is_locked(pool) && segment->dormant != NULL);
+    tn_pool_index_put(&pool->device->index, TN_BY_STREAM, &segment->dormant->by_stream, 0);
+    tn_host_free(segment->dormant);
+    segment->dormant = NULL;
+    unlink_segment(segment, &pool->segments.dormant.first, &pool->segments.dormant.last);
+    while (previous != NULL && previous->index > segment->index)
+        previous = previous->previous;
+    link_segment(segment, previous, &pool->segments.first, &pool->segments.last);
+}
+
+struct tn_segment *tn_dormant_find(const tarn_pool *pool, uint64_t stream_id)
+{
+    struct tn_index_entry *entry =
+        pool->segments.dormant.first != NULL
+            ? tn_pool_index_entry(&pool->device->index, TN_BY_STREAM, pool, stream_id)
+            : NULL;
+
+    TN_ASSERT(tn_pool_is_locked(pool));
+    return entry != NULL ? ((struct tn_dormant *)entry)->segment : NULL;
+}
+
+/* What a restore had freed in the segment cannot be told from what its stream freed, so the stream's
+ * events prove neither (pools/proofs.h). */
+static void return_segment(tarn_pool *pool, struct tn_segment *segment, struct tn_arena *arena)
+{
+    TN_ASSERT(segment->dormant->by_stream.key == arena->order.stream_id);
+    arena->settled_stamp = tn_max(arena->settled_stamp, segment->dormant->stamp);
+    tn_dormant_leave(pool, segment);
+    pass_segment(segment, arena);
+}
+
+void tn_dormant_return(tarn_pool *pool, struct tn_arena *arena)
+{
+    struct tn_segment *segment;
+
+    TN_ASSERT(tn_pool_is_locked(pool) && tn_arena_heaps(arena)->by_stream.key == 0);
+    while ((segment = tn_dormant_find(pool, arena->order.stream_id)) != NULL) {
+        return_segment(pool, segment, arena);
+        arena->expected = true;
+        arena->returned = true;
+    }
+}
+
+bool tn_dormant_undo(tarn_pool *pool, struct tn_arena *arena)
+{
+    TN_ASSERT(tn_pool_is_locked(pool) && tn_arena_heaps(arena)->by_stream.key != 0);
+    while (pool->segments.dormant.last != NULL &&
+           pool->segments.dormant.last->dormant->by_stream.key ==
+               tn_arena_heaps(arena)->by_stream.key)
+        return_segment(pool, pool->segments.dormant.last, arena);
+    return false;
+}
+
+uint64_t tn_dormant_give_oldest(tarn_pool *pool)
+{
+    struct tn_segment *segment = pool->segments.dormant.first;
+
+    if (segment == NULL || !tn_gpu_is_proven(&pool->device->gpu, segment->dormant->stamp))
+        return 0;
+    tn_dormant_leave(pool, segment);
+    tn_segment_give_idle(pool, segment);
+    return segment->mapped_bytes;
+}
+
+uint64_t tn_dormant_give_idle(tarn_pool *pool)
+{
+    uint64_t moved = 0;
+    uint64_t bytes;
+
+    TN_ASSERT(tn_pool_is_locked(pool));
+    while ((bytes = tn_dormant_give_oldest(pool)) > 0)
+        moved += bytes;
+    return moved;
 }

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* arena_table.h -- from an order to its arena, without a lock.
+/* arena_table.h -- from an order to its arena, without a lock; and from a stream to its dormant
+ * segments.
  *
  *   P16  the arena of every order that is not retired is in its pool's table, under the order's key
  *   P21  no other arena is in the table
  *
+ *   P39  a dormant segment is in the pool's list of those, and no other segment is; all its chunks
+ *        are of the arena of dormant memory, which has no others and grows it; its blocks are FREE
+ *        or UNMAPPED, no checkpoint holds it, and no place in it is vacated
+ *
  * Arenas of streams outside captures are in the device's index meanwhile (P38), which leads from a
- * stream to its pools.
+ * stream to its pools. So are dormant segments: the stream may come back.
  *
  * An arena found without the pool's lock may be gone before the thread looks at it, even with the
  * pool. Arenas are recycled, never freed: the thread can lock it, and then sees which pool it
@@ -33,6 +38,13 @@ struct tn_arena_table {
     size_t capacity;             /* a power of two, immutable */
     size_t used;                 /* entries with a key; the pool's lock */
     struct tn_arena_entry entries[];
+};
+
+/* Of a dormant segment. */
+struct tn_dormant {
+    struct tn_index_entry by_stream; /* P38; stands first */
+    struct tn_segment *segment;
+    uint64_t stamp; /* the highest of its chunks' when it fell dormant */
 };
 
 /* A stream's id; in a capture a number which no stream's id equals. If two orders had the same key,
@@ -95,5 +107,45 @@ uint64_t tn_arena_table_count(const tarn_pool *pool);               /* arenas in
 void tn_arena_table_leave(tarn_pool *pool,
                           struct tn_arena *arena); /* before the arena's order changes */
 void tn_arena_table_fini(tarn_pool *pool);         /* its arenas are gone */
+
+/* Whether the segment, which the arena grows, has memory of that arena alone, all of it free, and
+ * nothing else needs the arena there. Counts down the blocks that may still be looked at, and the
+ * arena's bytes. */
+bool tn_segment_is_abandoned(const struct tn_segment *segment, const struct tn_arena *arena,
+                             int *blocks_left, uint64_t *bytes_left);
+
+/* The following are for segments whose blocks are all FREE or UNMAPPED, and their chunks of one
+ * arena. */
+
+/* The epoch by whose proof all its memory is idle. */
+uint64_t tn_segment_highest_stamp(const struct tn_segment *segment);
+
+/* All its memory is proven idle, and becomes the pool's idle memory. */
+void tn_segment_give_idle(tarn_pool *pool, struct tn_segment *segment);
+
+/* The segment becomes dormant, of this stream; stamp: its highest. The pool has an arena of dormant
+ * memory. False: no host memory. */
+bool tn_dormant_enter(tarn_pool *pool, struct tn_segment *segment, uint64_t stream_id,
+                      uint64_t stamp);
+
+/* The segment is not dormant any more, and in its place among the pool's other segments again. Its
+ * memory is still of the arena of dormant memory. */
+void tn_dormant_leave(tarn_pool *pool, struct tn_segment *segment);
+
+/* The segment of the stream that fell dormant last; NULL: none. The stream has no arena. */
+struct tn_segment *tn_dormant_find(const tarn_pool *pool, uint64_t stream_id);
+
+/* The stream of a new arena is back: the arena gets all its dormant memory. */
+void tn_dormant_return(tarn_pool *pool, struct tn_arena *arena);
+
+/* The arena, which ends, gets those of its segments back that are dormant; false. */
+bool tn_dormant_undo(tarn_pool *pool, struct tn_arena *arena);
+
+/* The segment that has been dormant for longest becomes idle memory. Returns its bytes; 0: there is
+ * none, or it is not proven idle. */
+uint64_t tn_dormant_give_oldest(tarn_pool *pool);
+
+/* The same for all dormant segments that are proven idle. */
+uint64_t tn_dormant_give_idle(tarn_pool *pool);
 
 #endif

@@ -20,6 +20,14 @@
 #include "pools/proofs.h"
 #include "pools/vacated.h"
 
+enum {
+    UNUSED_LOCKS = 250, /* of the pool, after which an arena asleep uses up a chance, or may end */
+    /* Looked at for each new arena, so that arenas do not become more. */
+    TENDED_MAX = 4,
+    /* Blocks of an arena which ends before its stream is retired: what a call does stays short. */
+    BLOCKS_MAX = 64,
+};
+
 static struct tn_records arena_records = TN_RECORDS_INIT_KEEPING(struct tn_arena, next, lock);
 
 /* Two orders of captures may have the same key, and the table may have forgotten the older one. */
@@ -33,15 +41,27 @@ static struct tn_arena *find_of_capture(const tarn_pool *pool, struct tn_order o
     return arena;
 }
 
+/* The arena does not end before as many more locks, and not under this one. */
+static void put_off(tarn_pool *pool, struct tn_arena *arena)
+{
+    TN_ASSERT(tn_pool_is_locked(pool) && arena->asleep);
+    tn_arena_unlink(&pool->arenas.lists, arena, TN_ARENAS_ASLEEP);
+    tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_ASLEEP);
+    arena->asleep_since = pool->arenas.lock_count;
+    if (arena->chances > 0)
+        arena->chances -= 1;
+}
+
 struct tn_arena *tn_arena_find(tarn_pool *pool, struct tn_order order)
 {
     struct tn_arena *arena = tn_arena_seek(pool, order);
 
-    TN_ASSERT(tn_pool_is_locked(pool));
     if (arena != NULL && !tn_order_equal(arena->order, order))
         arena = NULL; /* of another order with the same key */
     if (arena == NULL && order.capture_id != 0)
         arena = find_of_capture(pool, order);
+    if (arena != NULL && arena->asleep)
+        put_off(pool, arena);
     if (arena != NULL && arena != pool->arenas.lists.first[TN_ARENAS_ALL]) {
         tn_arena_unlink(&pool->arenas.lists, arena, TN_ARENAS_ALL);
         tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_ALL);
@@ -76,6 +96,7 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
         tn_arena_wake(pool, arena);
         return arena;
     }
+    tn_arenas_tend(pool);
     if (!tn_arena_table_reserve(pool))
         return NULL;
     arena = make_arena(pool, order);
@@ -85,6 +106,8 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
     tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_ALL);
     if (order.capture_id != 0)
         tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_OF_CAPTURES);
+    else
+        tn_dormant_return(pool, arena);
     pool->arenas.count += 1;
     tn_arena_table_enter(pool, arena);
     TN_ASSERT(tn_arena_seek(pool, order) == arena && tn_arena_is_locked(arena));
@@ -101,62 +124,6 @@ tarn_status tn_arena_meet(struct tn_arena *arena, tn_cu_stream stream, bool *met
     arena->met = status == TARN_OK;
     *met = arena->met;
     return status;
-}
-
-static void clear_bins(struct tn_arena *arena)
-{
-    for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-        arena->heaps[kind]->bins = (struct tn_bins){.word_map = 0};
-}
-
-static void reverse_bins(struct tn_arena *arena)
-{
-    for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
-        tn_bins_reverse(&arena->heaps[kind]->bins);
-}
-
-static bool sort_bins(struct tn_arena *arena, uint64_t *steps)
-{
-    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-        if (!tn_bins_sort(&arena->heaps[kind]->bins, steps))
-            return false;
-    }
-    return true;
-}
-
-/* Sorts the bins if few blocks are free. False: rebuilding all bins is cheaper; the partial sort
- * does no harm. */
-static bool sort_free(tarn_pool *pool)
-{
-    uint64_t steps = 64 + tn_pool_live_count(pool) / 8;
-    bool done = sort_bins(&pool->idle, &steps);
-
-    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL && done;
-         arena = tn_arena_next(arena))
-        done = sort_bins(arena, &steps);
-    return done;
-}
-
-void tn_pool_sort_free(tarn_pool *pool)
-{
-    TN_ASSERT(tn_pool_is_locked(pool));
-    if (sort_free(pool))
-        return;
-    clear_bins(&pool->idle);
-    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
-         arena = tn_arena_next(arena))
-        clear_bins(arena);
-    for (struct tn_segment *segment = pool->segments.first; segment != NULL;
-         segment = segment->next) {
-        for (struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
-            if (block->state == TN_BLOCK_FREE)
-                tn_bins_insert(&block->heap->bins, block);
-        }
-    }
-    reverse_bins(&pool->idle); /* the last in is the first out */
-    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
-         arena = tn_arena_next(arena))
-        reverse_bins(arena);
 }
 
 /* The arenas which end: all of a capture, or a single arena. */
@@ -261,6 +228,20 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
     arena->births = NULL;
     tn_arena_end(arena);
     tn_arena_sleep(pool, arena);
+    tn_records_give(&arena_records, arena);
+}
+
+/* The arena of dormant memory goes if there is none. */
+static void drop_dormant_arena(tarn_pool *pool)
+{
+    struct tn_arena *arena = pool->segments.dormant.arena;
+
+    if (arena == NULL || pool->segments.dormant.first != NULL)
+        return;
+    pool->segments.dormant.arena = NULL;
+    tn_arena_lock(arena);
+    tn_arena_end(arena);
+    tn_arena_unlock(arena);
     tn_records_give(&arena_records, arena);
 }
 
@@ -404,9 +385,12 @@ static struct tn_block *next_live(struct live_walk *walk)
 
 bool tn_arenas_prepare_retire(tarn_pool *pool, struct tn_order order)
 {
-    struct live_walk walk = walk_live(pool, order);
+    struct live_walk walk;
     struct tn_block *block;
 
+    if (tn_dormant_find(pool, order.stream_id) != NULL && tn_arena_get(pool, order) == NULL)
+        return false;
+    walk = walk_live(pool, order);
     while ((block = next_live(&walk)) != NULL) {
         if (!tn_block_add_cold(block))
             return false;
@@ -517,13 +501,82 @@ void tn_arenas_drop_empty(tarn_pool *pool)
         }
         free_arena(pool, arena);
     }
+    drop_dormant_arena(pool);
+}
+
+/* Whether the arena asleep can end without its stream's knowledge. */
+static bool may_end(const struct tn_arena *arena)
+{
+    uint64_t bytes_left = 0;
+    int blocks_left = BLOCKS_MAX;
+
+    TN_ASSERT(arena->asleep && !tn_arena_is_captured(arena) && arena->fence == NULL);
+    if (arena->saved_count > 0)
+        return false;
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        if (arena->heaps[kind]->has_reserved)
+            return false;
+        bytes_left += arena->heaps[kind]->mapped_bytes;
+        for (const struct tn_segment *segment = arena->heaps[kind]->segments; segment != NULL;
+             segment = segment->grower_next) {
+            if (!tn_segment_is_abandoned(segment, arena, &blocks_left, &bytes_left))
+                return false;
+        }
+    }
+    return bytes_left == 0; /* else it has memory in segments of others */
+}
+
+/* Ends the arena, whose memory may_end has seen. False: no host memory, and the arena keeps what is
+ * not proven. */
+static bool end_abandoned(tarn_pool *pool, struct tn_arena *arena)
+{
+    if (pool->segments.dormant.arena == NULL)
+        pool->segments.dormant.arena = make_arena(pool, TN_ORDER_NONE);
+    if (pool->segments.dormant.arena == NULL)
+        return false;
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        struct tn_segment *segment;
+
+        while ((segment = arena->heaps[kind]->segments) != NULL) {
+            uint64_t stamp = tn_segment_highest_stamp(segment);
+
+            if (tn_pool_has_proven(pool, arena, stamp))
+                tn_segment_give_idle(pool, segment);
+            else if (!tn_dormant_enter(pool, segment, arena->order.stream_id, stamp))
+                return tn_dormant_undo(pool, arena);
+        }
+    }
+    free_arena(pool, arena);
+    return true;
+}
+
+/* True: the arena that has been asleep for longest was looked at. */
+static bool tend_arena(tarn_pool *pool)
+{
+    struct tn_arena *arena = pool->arenas.lists.last[TN_ARENAS_ASLEEP];
+
+    TN_ASSERT(tn_pool_is_locked(pool));
+    if (arena == NULL || pool->arenas.lock_count - arena->asleep_since < UNUSED_LOCKS)
+        return false;
+    if (arena->chances > 0 || !may_end(arena) || !end_abandoned(pool, arena))
+        put_off(pool, arena);
+    return true;
+}
+
+void tn_arenas_tend(tarn_pool *pool)
+{
+    for (int i = 0; i < TENDED_MAX && tend_arena(pool); i++)
+        ;
+    for (int i = 0; i < TENDED_MAX && tn_dormant_give_oldest(pool) > 0; i++)
+        ;
 }
 
 void tn_arenas_fini(tarn_pool *pool)
 {
-    TN_ASSERT(pool->chunks.count == 0 && pool->segments.first == NULL);
+    TN_ASSERT(pool->chunks.count == 0 && tn_pool_first_segment(pool) == NULL);
     while (pool->arenas.lists.first[TN_ARENAS_ALL] != NULL)
         free_arena(pool, pool->arenas.lists.first[TN_ARENAS_ALL]);
+    drop_dormant_arena(pool);
     tn_arena_table_fini(pool);
     TN_ASSERT(pool->arenas.count == 0 && pool->arenas.retired_count == 0);
 }

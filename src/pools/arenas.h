@@ -2,6 +2,19 @@
 /* arenas.h -- the arenas of a pool: which order has which, and where their memory goes when they
  * end.
  *
+ * A stream may be destroyed without a word, and nobody tells whether it was. An arena of a stream
+ * therefore ends once it has been asleep through 250 locks of the pool, if all its memory is free
+ * and nothing else needs the arena. Where the stream has come back before, the arena has three more
+ * chances of as many locks.
+ *
+ * Memory of such an arena that is proven idle goes to the pool's idle memory. Other memory becomes
+ * dormant, segment by segment (P39 in pools/arena_table.h): no call walks it, and no other stream
+ * takes it. The stream finds it again if it comes back, for its later work is ordered behind its
+ * earlier work. Otherwise it goes to the driver with a trim, or to idle memory once it is proven.
+ *
+ * This is done a little at a time, when an arena is made and when a heap grows. A pool where neither
+ * happens does not get more arenas.
+ *
  * Locking: the pool's lock. */
 #ifndef TARN_POOLS_ARENAS_H
 #define TARN_POOLS_ARENAS_H
@@ -50,10 +63,11 @@ void tn_arena_forget(tarn_pool *pool, struct tn_order order, uint64_t count);
  * back. These are arenas of vanished streams, and others which will be made again. */
 void tn_arenas_drop_empty(tarn_pool *pool);
 
+/* Ends a few arenas that nothing has used for long, and makes a little dormant memory that is proven
+ * idle the pool's idle memory. The caller uses no arena that is asleep. */
+void tn_arenas_tend(tarn_pool *pool);
+
 /* Frees all arenas; nothing is mapped. */
 void tn_arenas_fini(tarn_pool *pool);
-
-/* Sorts the bins of all heaps of the pool by address. */
-void tn_pool_sort_free(tarn_pool *pool);
 
 #endif

@@ -15,6 +15,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "pools/arenas.h"
 #include "pools/device.h"
 #include "pools/handover.h"
 #include "pools/moves.h"
@@ -175,6 +176,7 @@ static tarn_status plan_growth(tarn_pool *pool, struct tn_heap *heap, const stru
     struct tn_site roomy;
     tarn_status status;
 
+    tn_arenas_tend(pool);
     tn_vacated_poll(pool);
     status = tn_site_provide(pool, heap, wish->bytes, site);
     if (status != TARN_OK || site->have >= wish->bytes)
@@ -349,23 +351,31 @@ static void shrink_segment(tarn_pool *pool, struct tn_segment *segment, struct s
     }
 }
 
+/* From the last segment of a list on. */
+static void shrink_segments(tarn_pool *pool, struct tn_segment *segment,
+                            struct shrinking *shrinking)
+{
+    struct tn_segment *previous;
+
+    for (; segment != NULL; segment = previous) {
+        previous = segment->previous;
+        shrink_segment(pool, segment, shrinking);
+        (void)tn_segment_remove_bare(pool, segment);
+    }
+}
+
 uint64_t tn_pool_unmap_free(tarn_pool *pool, uint64_t wanted_bytes, enum tn_unmapped to,
                             bool *unproven)
 {
     struct shrinking shrinking = {wanted_bytes, to, true, unproven};
     uint64_t mapped = tn_pool_mapped_bytes(pool);
-    struct tn_segment *previous;
 
     TN_ASSERT(tn_pool_is_locked(pool));
     tn_vacated_sweep(pool);
     for (int pass = 0; pass < 2; pass++) {
         shrinking.unused_only = pass == 0;
-        for (struct tn_segment *segment = pool->segments.last; segment != NULL;
-             segment = previous) {
-            previous = segment->previous;
-            shrink_segment(pool, segment, &shrinking);
-            (void)tn_segment_remove_bare(pool, segment);
-        }
+        shrink_segments(pool, pool->segments.dormant.last, &shrinking);
+        shrink_segments(pool, pool->segments.last, &shrinking);
     }
     return mapped - tn_pool_mapped_bytes(pool);
 }

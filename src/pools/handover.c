@@ -16,6 +16,7 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "claims/body.h"
+#include "pools/arena_table.h"
 #include "pools/arenas.h"
 #include "pools/device.h"
 #include "pools/pool.h"
@@ -287,7 +288,7 @@ static bool find_takeable(const tarn_pool *pool, const struct tn_block *block, s
 
 uint64_t tn_arenas_give_idle(tarn_pool *pool)
 {
-    uint64_t moved = 0;
+    uint64_t moved = tn_dormant_give_idle(pool);
 
     TN_ASSERT(tn_pool_is_locked(pool));
     for (struct tn_segment *segment = pool->segments.first; segment != NULL;
@@ -454,4 +455,60 @@ void tn_idle_sort(tarn_pool *pool)
         if (segment->idle_bytes > 0) /* P2 */
             sort_segment(pool, segment);
     }
+}
+
+static void clear_bins(struct tn_arena *arena)
+{
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
+        arena->heaps[kind]->bins = (struct tn_bins){.word_map = 0};
+}
+
+static void reverse_bins(struct tn_arena *arena)
+{
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
+        tn_bins_reverse(&arena->heaps[kind]->bins);
+}
+
+static bool sort_bins(struct tn_arena *arena, uint64_t *steps)
+{
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        if (!tn_bins_sort(&arena->heaps[kind]->bins, steps))
+            return false;
+    }
+    return true;
+}
+
+/* Sorts the bins if few blocks are free. False: rebuilding all bins is cheaper; the partial sort
+ * does no harm. */
+static bool sort_free(tarn_pool *pool)
+{
+    uint64_t steps = 64 + tn_pool_live_count(pool) / 8;
+    bool done = sort_bins(&pool->idle, &steps);
+
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL && done;
+         arena = tn_arena_next(arena))
+        done = sort_bins(arena, &steps);
+    return done;
+}
+
+void tn_pool_sort_free(tarn_pool *pool)
+{
+    TN_ASSERT(tn_pool_is_locked(pool));
+    if (sort_free(pool))
+        return;
+    clear_bins(&pool->idle);
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
+         arena = tn_arena_next(arena))
+        clear_bins(arena);
+    for (struct tn_segment *segment = pool->segments.first; segment != NULL;
+         segment = segment->next) {
+        for (struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
+            if (block->state == TN_BLOCK_FREE)
+                tn_bins_insert(&block->heap->bins, block);
+        }
+    }
+    reverse_bins(&pool->idle); /* the last in is the first out */
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
+         arena = tn_arena_next(arena))
+        reverse_bins(arena);
 }

@@ -72,4 +72,7 @@ bool tn_run_is_held(const struct tn_run *run);
  * other. Takes up to two records for each chunk of the pool; without records a chunk stays. */
 void tn_idle_sort(tarn_pool *pool);
 
+/* Sorts the bins of all heaps of the pool by address, but those of dormant memory. */
+void tn_pool_sort_free(tarn_pool *pool);
+
 #endif

@@ -171,7 +171,8 @@ __attribute__((unused)) static uint64_t bytes_movable(const tarn_pool *pool,
         const struct tn_chunk *chunk = pool->chunks.by_id[id];
         const struct tn_arena *of = chunk != NULL ? atomic_load(&chunk->arena) : NULL;
 
-        if (chunk == NULL || chunk->used_bytes > 0 || !may_move(pool, want->heap, chunk))
+        if (chunk == NULL || chunk->used_bytes > 0 || of == pool->segments.dormant.arena ||
+            !may_move(pool, want->heap, chunk))
             continue;
         if (is_extended(want, atomic_load(&chunk->segment), chunk->offset))
             continue;

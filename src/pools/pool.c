@@ -23,7 +23,9 @@ void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_heaps
                                            .epoch = &pool->device->gpu.epoch,
                                            .store = &pool->store,
                                            .heaps = heaps,
-                                           .segments = &pool->segments.first},
+                                           .segments = tn_order_equal(order, TN_ORDER_NONE)
+                                                           ? &pool->segments.dormant.first
+                                                           : &pool->segments.first},
                   order);
 }
 

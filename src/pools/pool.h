@@ -49,10 +49,18 @@ struct tn_pool_limit {
     bool met;       /* the limit refused a growth; cleared by the reader */
 };
 
+/* Segments of streams that nobody has used for long: P39 in pools/arena_table.h. */
+struct tn_dormants {
+    struct tn_segment *first; /* dormant for the longest time first */
+    struct tn_segment *last;
+    struct tn_arena *arena; /* has their memory, is in no list and of no order; NULL: none yet */
+};
+
 struct tn_segment_list {
-    struct tn_segment *first; /* in order of index */
+    struct tn_segment *first; /* in order of index; without those which are dormant */
     struct tn_segment *last;
     uint64_t next_index;
+    struct tn_dormants dormant;
 };
 
 struct tn_pool_link {
@@ -74,6 +82,7 @@ struct tn_arenas {
     uint64_t retired_count;  /* arenas of retired streams */
     uint64_t reserved_count; /* heaps with has_reserved */
     uint64_t proof_count;    /* events of streams found done: pools/proofs.h */
+    uint64_t lock_count;     /* how often the pool was locked */
 };
 
 /* The user's handles which claim the pool as a whole. */
@@ -205,6 +214,19 @@ static inline tarn_device *tn_pool_device(const tarn_pool *pool)
 static inline struct tn_arena *tn_arena_next(const struct tn_arena *arena)
 {
     return arena->in[TN_ARENAS_ALL].next;
+}
+
+/* All segments of a pool, those which are dormant last. The lock is held. */
+static inline struct tn_segment *tn_pool_first_segment(const tarn_pool *pool)
+{
+    return pool->segments.first != NULL ? pool->segments.first : pool->segments.dormant.first;
+}
+
+static inline struct tn_segment *tn_pool_next_segment(const tarn_pool *pool,
+                                                      const struct tn_segment *segment)
+{
+    return segment->next != NULL || segment->dormant != NULL ? segment->next
+                                                             : pool->segments.dormant.first;
 }
 
 /* Present values of the counters, both kinds together. The lock is held. */

@@ -17,6 +17,7 @@
 enum {
     UNUSED_LOCKS_FIRST = 16, /* of an arena that is not expected to be used again */
     UNUSED_LOCKS_MAX = 32,
+    CHANCES = 3, /* of an arena asleep: see pools/arenas.h */
 };
 
 /* These two have the lock of the lists. */
@@ -193,6 +194,11 @@ void tn_arena_wake(tarn_pool *pool, struct tn_arena *arena)
     if (arena->awake)
         return;
     tn_arena_lock(arena);
+    if (arena->asleep) {
+        tn_arena_unlink(&pool->arenas.lists, arena, TN_ARENAS_ASLEEP);
+        arena->returned = true;
+    }
+    arena->asleep = false;
     arena->awake = true;
     if (pool->arenas.lists.first[TN_ARENAS_AWAKE] == NULL)
         tn_pool_list(pool, TN_POOLS_AWAKE, true); /* P32 */
@@ -207,6 +213,11 @@ void tn_arena_sleep(tarn_pool *pool, struct tn_arena *arena)
     if (pool->arenas.lists.first[TN_ARENAS_AWAKE] == NULL)
         tn_pool_list(pool, TN_POOLS_AWAKE, false); /* P32 */
     arena->awake = false;
+    arena->asleep = arena->pool == pool && !tn_arena_is_captured(arena) && arena->fence == NULL;
+    arena->asleep_since = pool->arenas.lock_count;
+    arena->chances = arena->returned ? CHANCES : 0;
+    if (arena->asleep)
+        tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_ASLEEP);
     arena->expected = true;
     arena->allocates = TN_NOT_STEADY; /* P30 */
     arena->frees = TN_NOT_STEADY;
@@ -315,6 +326,7 @@ void tn_pool_lock(tarn_pool *pool)
     tn_lock_acquire(&pool->lock);
     if (tn_is_forked())
         return;
+    pool->arenas.lock_count += 1;
     tn_pool_stop_others(pool, NULL);
 }
 

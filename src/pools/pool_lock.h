@@ -7,7 +7,8 @@
  * it.
  *
  *   P30  an arena that is not awake may neither allocate nor free without the pool's lock, counts
- *        nothing, has no loose block, and its inbox is closed and empty
+ *        nothing, has no loose block, and its inbox is closed and empty; it is in its pool's list
+ *        of those asleep exactly if it is a stream's that is not retired
  *
  *   P32  a pool is in its device's list of pools awake exactly if an arena of it is awake
  *

@@ -8,6 +8,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "pools/ahead.h"
+#include "pools/arena_table.h"
 #include "pools/device.h"
 #include "pools/handover.h"
 #include "pools/vacated.h"
@@ -196,6 +197,8 @@ static void remove_segment(tarn_pool *pool, struct tn_segment *segment)
 {
     TN_ASSERT(segment->first_block == segment->last_block);
     TN_ASSERT(segment->chunk_count == 0 && segment->checkpoint_count == 0);
+    if (segment->dormant != NULL)
+        tn_dormant_leave(pool, segment);
     if (segment->previous != NULL)
         segment->previous->next = segment->next;
     else
@@ -251,6 +254,8 @@ bool tn_segment_remove_bare(tarn_pool *pool, struct tn_segment *segment)
 void tn_segments_remove_all(tarn_pool *pool)
 {
     TN_ASSERT(tn_pool_is_locked(pool) && pool->chunks.count == 0);
+    while (pool->segments.dormant.first != NULL)
+        tn_dormant_leave(pool, pool->segments.dormant.first);
     while (pool->segments.first != NULL) {
         struct tn_segment *segment = pool->segments.first;
 

@@ -18,6 +18,7 @@
 
 struct tn_arena;
 struct tn_block;
+struct tn_dormant;
 struct tn_heap;
 
 struct tn_chunk; /* vmm/chunk.h */
@@ -46,6 +47,7 @@ struct tn_segment {
     uint64_t owned_bytes;               /* of chunks with a heap */
     uint64_t idle_bytes;                /* of chunks whose heap is idle memory */
     const struct tn_arena *first_arena; /* that had memory here, or has had all; NULL: none yet */
+    struct tn_dormant *dormant;         /* P39 in pools/arena_table.h; NULL: it is not dormant */
     uint32_t unmapped_count;            /* blocks that are unmapped */
     uint32_t checkpoint_count;          /* checkpoints that hold the slots */
 };
