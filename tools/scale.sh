@@ -194,9 +194,8 @@ exit "$result"
 
 # Calls that are not flat yet: call | population | ratio when that was found out.
 : <<'KNOWN'
-tarn_malloc, grows | streams with memory | 7.2
-tarn_pool_malloc, grows | streams with memory | 7.3
-tarn_pool_reserve | streams with memory | 9.2
+tarn_malloc, grows | streams with memory | 1.9
+tarn_pool_malloc, grows | streams with memory | 1.9
 tarn_malloc, in a capture | graphs with outputs | 60.4
 tarn_capture_end | graphs with outputs | 29.0
 tarn_capture_abort | graphs with outputs | 27.2

@@ -62,7 +62,7 @@ struct tn_block *tn_heap_borrow(tarn_pool *pool, const struct tn_heap *heap, uin
         const struct tn_heap *lender = other->heaps[heap->kind];
         struct tn_block *found;
 
-        if (other == heap->arena || !is_lender(other))
+        if (!tn_bins_may_have(&lender->bins, bytes) || other == heap->arena || !is_lender(other))
             continue;
         found = find_to_borrow(pool, lender, bytes, best);
         if (found != NULL)

@@ -83,6 +83,8 @@ static void add_inside(const tarn_pool *pool, struct candidates *candidates,
 static void add_heap(const tarn_pool *pool, struct candidates *candidates,
                      const struct tn_heap *heap)
 {
+    if (!tn_bins_may_have(&heap->bins, TN_PAGE_BYTES))
+        return;
     for (const struct tn_block *block = tn_bins_find(&heap->bins, TN_PAGE_BYTES);
          block != NULL && candidates->count < CANDIDATES_MAX;
          block = tn_bins_next(&heap->bins, block, TN_PAGE_BYTES)) {

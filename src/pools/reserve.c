@@ -85,14 +85,15 @@ static bool return_pool(tarn_pool *pool, const struct tn_heap *but,
                         const struct tn_arena *but_arena)
 {
     bool any = false;
-    bool has = pool->arenas.reserved_count > 0;
+    uint64_t left = pool->arenas.reserved_count;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL && has;
-         arena = tn_arena_next(arena)) {
+    for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL];
+         arena != NULL && left > 0; arena = tn_arena_next(arena)) {
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
             struct tn_heap *heap = arena->heaps[kind];
 
+            left -= heap->has_reserved;
             if (heap->has_reserved && heap != but && arena != but_arena &&
                 return_heap(pool, heap, &any))
                 set_reserved(pool, heap, false);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Trade-offs: sites are found by walking segments, which are few, since they double. */
+/* Trade-offs: sites are found by walking the segments of a heap and of idle memory, which are few,
+ * since they double. */
 #include "pools/sites.h"
 
 #include <stddef.h>
@@ -114,33 +115,50 @@ static void search_segment(const tarn_pool *pool, const struct tn_segment *segme
     }
 }
 
-/* Whether the heap may grow in the segment: its own, or one of idle memory. What a capture extends
- * can never move, so it does not begin in a segment for small blocks, which soon ends. */
-static bool grows_in(const tarn_pool *pool, const struct tn_segment *segment,
-                     const struct tn_heap *heap, const struct tn_arena *group)
+/* Whether a site is a better one than the best so far, which may be none. */
+static bool is_better(const struct tn_site *site, const struct tn_site *best, bool captured)
 {
-    const struct tn_arena *grower = segment->grower->arena;
-
-    if (segment->grower == heap)
-        return true;
-    return (grower == &pool->idle || grower == group) &&
-           (!tn_arena_is_captured(heap->arena) || segment->kind == (int)heap->kind);
+    if (site->unmapped == NULL || best->unmapped == NULL)
+        return site->unmapped != NULL;
+    if (captured && site->have != best->have)
+        return site->have > best->have;
+    return site->unmapped->segment->index < best->unmapped->segment->index;
 }
 
+/* Finds a better site in the segments of a grower. What a capture extends can never move, so it does
+ * not begin in another's segment for small blocks, which soon ends. */
+static void search_grower(const tarn_pool *pool, const struct tn_heap *grower,
+                          const struct tn_heap *heap, uint64_t bytes, struct tn_site *best)
+{
+    bool captured = tn_arena_is_captured(heap->arena);
+
+    for (const struct tn_segment *segment = grower->segments; segment != NULL;
+         segment = segment->grower_next) {
+        struct tn_site site = {.unmapped = NULL};
+
+        if (captured && grower != heap && segment->kind != (int)heap->kind)
+            continue;
+        search_segment(pool, segment, heap, bytes, &site);
+        if (is_better(&site, best, captured))
+            *best = site;
+    }
+}
+
+/* Looks at the segments in which the heap may grow: its own, and those of idle memory and of its
+ * group. Of equal sites the one in the oldest segment is chosen. */
 static bool find_site(tarn_pool *pool, const struct tn_heap *heap, uint64_t bytes,
                       struct tn_site *site)
 {
-    const struct tn_arena *group = tn_arena_of_group(pool, heap->arena);
+    const struct tn_arena *others[] = {&pool->idle, tn_arena_of_group(pool, heap->arena)};
 
     TN_ASSERT(tn_pool_is_locked(pool));
     site->unmapped = NULL;
-    for (struct tn_segment *segment = pool->segments.first; segment != NULL;
-         segment = segment->next) {
-        if (!grows_in(pool, segment, heap, group))
-            continue;
-        search_segment(pool, segment, heap, bytes, site);
-        if (site->unmapped != NULL && !tn_arena_is_captured(heap->arena))
-            return true;
+    search_grower(pool, heap, heap, bytes, site);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        for (int kind = 0; kind < TN_HEAP_KINDS && others[i] != NULL; kind++) {
+            if (others[i]->heaps[kind] != heap)
+                search_grower(pool, others[i]->heaps[kind], heap, bytes, site);
+        }
     }
     return site->unmapped != NULL;
 }
