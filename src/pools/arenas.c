@@ -565,6 +565,8 @@ static bool tend_arena(tarn_pool *pool)
 
 void tn_arenas_tend(tarn_pool *pool)
 {
+    if (pool->claims.checkpoint_count > 0)
+        return;
     for (int i = 0; i < TENDED_MAX && tend_arena(pool); i++)
         ;
     for (int i = 0; i < TENDED_MAX && tn_dormant_give_oldest(pool) > 0; i++)

@@ -13,7 +13,8 @@
  * earlier work. Otherwise it goes to the driver with a trim, or to idle memory once it is proven.
  *
  * This is done a little at a time, when an arena is made and when a heap grows. A pool where neither
- * happens does not get more arenas.
+ * happens does not get more arenas. It is not done while the pool has checkpoints: a section which is
+ * captured again behind a restore finds the idle memory that it found before.
  *
  * Locking: the pool's lock. */
 #ifndef TARN_POOLS_ARENAS_H

@@ -180,6 +180,23 @@ START_TEST(an_arena_that_something_needs_does_not_end)
 END_TEST
 
 /* Wherever they lay, a restore brings them back to the arena. */
+/* Sections that are captured again behind restores find the same idle memory. */
+START_TEST(while_a_pool_has_checkpoints_no_arena_ends)
+{
+    tarn_checkpoint *checkpoint;
+    void *small;
+    void *large;
+    tn_cu_stream left;
+
+    OK(tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, stream, &checkpoint));
+    left = leave_for_long(&small, &large);
+    ck_assert_ptr_nonnull(arena_of(left));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    tend();
+    ck_assert_ptr_null(arena_of(left));
+}
+END_TEST
+
 START_TEST(an_arena_to_which_saved_blocks_come_back_does_not_end)
 {
     void *small;
@@ -455,6 +472,7 @@ int main(void)
     tcase_add_test(tcase, a_stream_that_has_come_back_is_waited_for_longer);
     tcase_add_test(tcase, no_other_stream_gets_dormant_memory);
     tcase_add_test(tcase, an_arena_that_something_needs_does_not_end);
+    tcase_add_test(tcase, while_a_pool_has_checkpoints_no_arena_ends);
     tcase_add_test(tcase, an_arena_to_which_saved_blocks_come_back_does_not_end);
     tcase_add_test(tcase, memory_that_is_proven_is_anyones_at_once);
     tcase_add_test(tcase, dormant_memory_is_anyones_once_it_is_proven);
