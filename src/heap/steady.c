@@ -181,7 +181,7 @@ bool tn_steady_share(struct tn_arena *arena)
         atomic_store_explicit(&arena->inbox, made, memory_order_release);
         made = NULL;
     }
-    if (!arena->shared && tn_arena_inbox(arena) != NULL) {
+    if (!arena->shared && arena->pool != NULL && tn_arena_inbox(arena) != NULL) {
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
             tn_loose_empty(arena, arena->heaps[kind]); /* they are still open in the index */
         arena->shared = true;
@@ -208,8 +208,8 @@ bool tn_steady_divide(struct tn_arena *arena)
         atomic_store_explicit(&arena->magazines, made, memory_order_release);
         made = NULL;
     }
-    /* The record may be another order's by now. */
-    if (!arena->divided && arena->shared && !tn_arena_is_captured(arena) &&
+    /* The record may be another order's by now, or nobody's. */
+    if (!arena->divided && arena->pool != NULL && arena->shared && !tn_arena_is_captured(arena) &&
         tn_arena_magazines(arena) != NULL) {
         arena->divided = true;
         open_magazines(arena);

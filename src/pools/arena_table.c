@@ -186,7 +186,6 @@ static void pass_whole(struct tn_block *block, struct tn_arena *to)
         tn_chunk_pass(chunk, heap);
     }
     block->heap = heap;
-    block->walk_id = 0; /* walks pass by dormant blocks */
     tn_bins_insert(&heap->bins, block);
 }
 
@@ -198,6 +197,7 @@ static void pass_segment(struct tn_segment *segment, struct tn_arena *to)
     for (struct tn_block *block = segment->last_block; block != NULL; block = block->previous) {
         if (block->state == TN_BLOCK_FREE)
             pass_whole(block, to);
+        block->walk_id = 0; /* nobody sets it anew in dormant segments, UNMAPPED records included */
     }
     tn_segment_set_grower(segment, to->heaps[segment->grower->kind]);
     segment->first_arena = to;
@@ -226,6 +226,40 @@ bool tn_segment_is_abandoned(const struct tn_segment *segment, const struct tn_a
         }
     }
     return true;
+}
+
+bool tn_arena_is_free(const struct tn_arena *arena, int chunks_max, uint64_t *stamp)
+{
+    TN_ASSERT(arena->asleep && !tn_arena_is_captured(arena) && arena->fence == NULL);
+    *stamp = 0;
+    if (arena->saved_count > 0)
+        return false;
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        const struct tn_heap *heap = arena->heaps[kind];
+
+        if (heap->has_reserved)
+            return false;
+        for (const struct tn_chunk *chunk = heap->chunks; chunk != NULL; chunk = chunk->heap_next) {
+            chunks_max -= 1;
+            if (chunks_max < 0 || chunk->used_bytes > 0 || chunk->hold_count > 0 ||
+                chunk->memory == NULL)
+                return false;
+            *stamp = tn_max(*stamp, chunk->freed_stamp);
+        }
+    }
+    return true;
+}
+
+void tn_arena_forget_stamps(struct tn_arena *arena)
+{
+    TN_ASSERT(tn_pool_is_locked(arena->pool));
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        for (struct tn_chunk *chunk = arena->heaps[kind]->chunks; chunk != NULL;
+             chunk = chunk->heap_next) {
+            chunk->was_used = chunk->was_used || chunk->freed_stamp != 0;
+            chunk->freed_stamp = 0;
+        }
+    }
 }
 
 uint64_t tn_segment_highest_stamp(const struct tn_segment *segment)

@@ -108,6 +108,13 @@ void tn_arena_table_leave(tarn_pool *pool,
                           struct tn_arena *arena); /* before the arena's order changes */
 void tn_arena_table_fini(tarn_pool *pool);         /* its arenas are gone */
 
+/* Whether all memory of the arena asleep, in whosever segments, is free, in so many chunks at most,
+ * and nothing else needs the arena. stamp: of the epoch by whose proof the memory is idle. */
+bool tn_arena_is_free(const struct tn_arena *arena, int chunks_max, uint64_t *stamp);
+
+/* Forgets the stamps of the arena's chunks, which are proven idle. */
+void tn_arena_forget_stamps(struct tn_arena *arena);
+
 /* Whether the segment, which the arena grows, has memory of that arena alone, all of it free, and
  * nothing else needs the arena there. Counts down the blocks that may still be looked at, and the
  * arena's bytes. */

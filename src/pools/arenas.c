@@ -388,7 +388,8 @@ bool tn_arenas_prepare_retire(tarn_pool *pool, struct tn_order order)
     struct live_walk walk;
     struct tn_block *block;
 
-    if (tn_dormant_find(pool, order.stream_id) != NULL && tn_arena_get(pool, order) == NULL)
+    if (tn_arena_seek(pool, order) == NULL && tn_dormant_find(pool, order.stream_id) != NULL &&
+        tn_arena_get(pool, order) == NULL)
         return false;
     walk = walk_live(pool, order);
     while ((block = next_live(&walk)) != NULL) {
@@ -407,7 +408,7 @@ static bool may_have_pending(const tarn_pool *pool, const struct tn_arena *arena
 
 void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *fence)
 {
-    struct tn_arena *arena = tn_arena_find(pool, order);
+    struct tn_arena *arena;
     struct live_walk walk;
     struct tn_block *block;
 
@@ -417,6 +418,7 @@ void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *f
      * memory is short. Then everything stays as for a stream which vanishes unannounced. */
     if (!tn_arenas_prepare_retire(pool, order))
         return;
+    arena = tn_arena_find(pool, order); /* which had ended perhaps, and is back */
     walk = walk_live(pool, order);
     while ((block = next_live(&walk)) != NULL)
         tn_block_retire(&pool->device->streams, block, fence);
@@ -504,6 +506,13 @@ void tn_arenas_drop_empty(tarn_pool *pool)
     drop_dormant_arena(pool);
 }
 
+/* Ends the arena, all of whose memory is idle: it becomes idle memory, as a retired stream's does. */
+static void end_idle(tarn_pool *pool, struct tn_arena *arena)
+{
+    tn_arena_forget_stamps(arena);
+    end_arenas(pool, &(struct ending){.one = arena, .to = &pool->idle});
+}
+
 /* Whether the arena asleep can end without its stream's knowledge. */
 static bool may_end(const struct tn_arena *arena)
 {
@@ -554,11 +563,15 @@ static bool end_abandoned(tarn_pool *pool, struct tn_arena *arena)
 static bool tend_arena(tarn_pool *pool)
 {
     struct tn_arena *arena = pool->arenas.lists.last[TN_ARENAS_ASLEEP];
+    uint64_t stamp;
 
     TN_ASSERT(tn_pool_is_locked(pool));
     if (arena == NULL || pool->arenas.lock_count - arena->asleep_since < UNUSED_LOCKS)
         return false;
-    if (arena->chances > 0 || !may_end(arena) || !end_abandoned(pool, arena))
+    if (arena->chances == 0 && tn_arena_is_free(arena, BLOCKS_MAX, &stamp) &&
+        tn_pool_has_proven(pool, arena, stamp))
+        end_idle(pool, arena);
+    else if (arena->chances > 0 || !may_end(arena) || !end_abandoned(pool, arena))
         put_off(pool, arena);
     return true;
 }

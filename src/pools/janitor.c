@@ -151,8 +151,6 @@ static tarn_pool *pick_ready(tarn_device *device, uint_fast32_t *waiting)
             return pool;
     }
     *waiting = (uint_fast32_t)(*waiting + tn_ending_count(device, TN_ENDING_PARKED));
-    TN_ASSERT(*waiting <=
-              tn_ending_count(device, TN_ENDING_READY) + tn_ending_count(device, TN_ENDING_PARKED));
     return NULL;
 }
 

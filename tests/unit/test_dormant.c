@@ -331,6 +331,84 @@ START_TEST(a_stream_with_dormant_memory_is_retired)
 }
 END_TEST
 
+/* Another thread's growth comes between the preparation and the retirement. */
+START_TEST(a_stream_that_falls_dormant_while_it_is_retired_is_retired)
+{
+    void *small;
+    void *large;
+    tn_cu_stream left = leave(&small, &large);
+    struct tn_order order = unit_order(device, left);
+    struct tn_fence *fence;
+
+    let_pass(LOCKS);
+    tn_lock_acquire(&device->lock);
+    tn_pool_lock(pool);
+    ck_assert(tn_arenas_prepare_retire(pool, order));
+    tn_pool_unlock(pool);
+    OK(tn_streams_retire_prepare(&device->streams, left, order.stream_id, &fence));
+    tn_pool_lock(pool);
+    tn_arenas_tend(pool);
+    ck_assert_ptr_nonnull(pool->segments.dormant.first);
+    tn_arenas_retire(pool, order, fence);
+    tn_pool_unlock(pool);
+    tn_streams_retire_commit(&device->streams, fence);
+    tn_lock_release(&device->lock);
+    ck_assert_ptr_null(arena_of(left));
+    ck_assert_uint_eq(pool->arenas.retired_count, 1);
+}
+END_TEST
+
+/* Their memory is among others' then, and goes back to idle memory. */
+START_TEST(arenas_that_took_idle_memory_end)
+{
+    for (int i = 0; i < 1500; i++) {
+        tn_cu_stream gone = test_stream();
+
+        OK(tarn_free(unit_alloc(pool, 4096, gone)));
+        test_destroy_stream(gone);
+        if (i % 50 == 0)
+            OK(tn_gpu_wait_idle(&device->gpu));
+    }
+    ck_assert_uint_lt(pool->arenas.count, 400);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* A thread that shares an arena, or divides it, has let go of the arena's lock before. */
+START_TEST(an_arena_that_has_ended_is_not_shared)
+{
+    void *small;
+    void *large;
+    struct tn_arena *arena = arena_of(leave(&small, &large));
+
+    let_pass(LOCKS);
+    tend();
+    ck_assert_ptr_null(arena->pool);
+    (void)tn_steady_divide(arena);
+    ck_assert(!arena->shared && !arena->divided);
+}
+END_TEST
+
+/* Else a block that comes there later could be taken for one that a restore has met. */
+START_TEST(records_of_dormant_segments_were_met_by_no_walk)
+{
+    void *small;
+    void *large;
+    tn_cu_stream left = leave(&small, &large);
+    struct tn_segment *segment = unit_segment(large);
+
+    for (struct tn_block *block = segment->first_block; block != NULL; block = block->next)
+        block->walk_id = 7;
+    let_pass(LOCKS);
+    tend();
+    ck_assert_ptr_nonnull(segment->dormant);
+    ck_assert_int_eq(segment->last_block->state, TN_BLOCK_UNMAPPED);
+    for (struct tn_block *block = segment->first_block; block != NULL; block = block->next)
+        ck_assert_uint_eq(block->walk_id, 0);
+    (void)left;
+}
+END_TEST
+
 START_TEST(a_pool_with_dormant_memory_goes)
 {
     void *small;
@@ -480,6 +558,10 @@ int main(void)
     tcase_add_test(tcase, a_trim_gives_dormant_memory_to_the_driver);
     tcase_add_test(tcase, a_part_of_dormant_memory_goes);
     tcase_add_test(tcase, a_stream_with_dormant_memory_is_retired);
+    tcase_add_test(tcase, a_stream_that_falls_dormant_while_it_is_retired_is_retired);
+    tcase_add_test(tcase, arenas_that_took_idle_memory_end);
+    tcase_add_test(tcase, an_arena_that_has_ended_is_not_shared);
+    tcase_add_test(tcase, records_of_dormant_segments_were_met_by_no_walk);
     tcase_add_test(tcase, a_pool_with_dormant_memory_goes);
     tcase_add_test(tcase, a_layout_shows_dormant_segments_in_their_places);
     tcase_add_test(tcase, without_host_memory_an_arena_does_not_end);

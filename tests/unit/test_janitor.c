@@ -92,6 +92,7 @@ START_TEST(a_released_pool_that_cannot_go_yet_is_tried_again)
     OK(tarn_free(unit_alloc(pool, 4096, test_stream()))); /* not proven idle */
     unit_release(pool);
     tn_device_end_released(device);
+    ck_assert_uint_eq(device->unproven_count, 1); /* parked in this look, and counted once */
     tn_device_reap(device);
     ck_assert_ptr_eq(device->pools, pool);
     ck_assert_uint_eq(pool->ending, TN_ENDING_PARKED);
