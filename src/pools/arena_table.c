@@ -204,30 +204,6 @@ static void pass_segment(struct tn_segment *segment, struct tn_arena *to)
     segment->mixed = false; /* P2 */
 }
 
-bool tn_segment_is_abandoned(const struct tn_segment *segment, const struct tn_arena *arena,
-                             int *blocks_left, uint64_t *bytes_left)
-{
-    if (segment->checkpoint_count > 0 || segment->vacated_count > 0 || segment->mixed)
-        return false;
-    for (const struct tn_block *block = segment->first_block; block != NULL; block = block->next) {
-        const struct tn_chunk *chunk;
-
-        *blocks_left -= 1;
-        if (*blocks_left < 0 || (block->state != TN_BLOCK_UNMAPPED &&
-                                 (block->state != TN_BLOCK_FREE || block->heap->arena != arena)))
-            return false;
-        for (uint64_t at = block->offset; at < tn_block_end(block) && block->state == TN_BLOCK_FREE;
-             at = tn_chunk_end(chunk)) {
-            chunk = tn_block_chunk_at(block, at);
-            *blocks_left -= 1;
-            *bytes_left -= chunk->bytes;
-            if (chunk->hold_count > 0 || chunk->memory == NULL)
-                return false;
-        }
-    }
-    return true;
-}
-
 bool tn_arena_is_free(const struct tn_arena *arena, int chunks_max, uint64_t *stamp)
 {
     TN_ASSERT(arena->asleep && !tn_arena_is_captured(arena) && arena->fence == NULL);
@@ -248,18 +224,6 @@ bool tn_arena_is_free(const struct tn_arena *arena, int chunks_max, uint64_t *st
         }
     }
     return true;
-}
-
-void tn_arena_forget_stamps(struct tn_arena *arena)
-{
-    TN_ASSERT(tn_pool_is_locked(arena->pool));
-    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-        for (struct tn_chunk *chunk = arena->heaps[kind]->chunks; chunk != NULL;
-             chunk = chunk->heap_next) {
-            chunk->was_used = chunk->was_used || chunk->freed_stamp != 0;
-            chunk->freed_stamp = 0;
-        }
-    }
 }
 
 uint64_t tn_segment_highest_stamp(const struct tn_segment *segment)
@@ -289,8 +253,7 @@ static void prove_segment(const struct tn_segment *segment)
             continue;
         for (uint64_t at = block->offset; at < tn_block_end(block); at = tn_chunk_end(chunk)) {
             chunk = tn_block_chunk_at(block, at);
-            chunk->was_used = chunk->was_used || chunk->freed_stamp != 0;
-            chunk->freed_stamp = 0;
+            tn_chunk_forget_stamp(chunk);
         }
     }
 }

@@ -112,14 +112,12 @@ void tn_arena_table_fini(tarn_pool *pool);         /* its arenas are gone */
  * and nothing else needs the arena. stamp: of the epoch by whose proof the memory is idle. */
 bool tn_arena_is_free(const struct tn_arena *arena, int chunks_max, uint64_t *stamp);
 
-/* Forgets the stamps of the arena's chunks, which are proven idle. */
-void tn_arena_forget_stamps(struct tn_arena *arena);
-
-/* Whether the segment, which the arena grows, has memory of that arena alone, all of it free, and
- * nothing else needs the arena there. Counts down the blocks that may still be looked at, and the
- * arena's bytes. */
-bool tn_segment_is_abandoned(const struct tn_segment *segment, const struct tn_arena *arena,
-                             int *blocks_left, uint64_t *bytes_left);
+/* The chunk's memory is proven idle. */
+static inline void tn_chunk_forget_stamp(struct tn_chunk *chunk)
+{
+    chunk->was_used = chunk->was_used || chunk->freed_stamp != 0;
+    chunk->freed_stamp = 0;
+}
 
 /* The following are for segments whose blocks are all FREE or UNMAPPED, and their chunks of one
  * arena. */

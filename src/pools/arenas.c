@@ -24,8 +24,8 @@ enum {
     UNUSED_LOCKS = 250, /* of the pool, after which an arena asleep uses up a chance, or may end */
     /* Looked at for each new arena, so that arenas do not become more. */
     TENDED_MAX = 4,
-    /* Blocks of an arena which ends before its stream is retired: what a call does stays short. */
-    BLOCKS_MAX = 64,
+    /* Chunks of an arena which ends before its stream is retired: what a call does stays short. */
+    CHUNKS_MAX = 64,
 };
 
 static struct tn_records arena_records = TN_RECORDS_INIT_KEEPING(struct tn_arena, next, lock);
@@ -131,6 +131,7 @@ struct ending {
     uint64_t capture_id; /* 0: a single arena */
     struct tn_arena *one;
     struct tn_arena *to; /* takes their chunks over */
+    bool proven;         /* all their memory is idle */
     bool strays;         /* found: chunks of heaps that are not of the chunks' kind */
 };
 
@@ -143,14 +144,13 @@ static bool ends(const struct ending *ending, const struct tn_arena *arena)
 
 /* A done fence of a retired stream proves the frees before the fence. Later frees were proven
  * before they took effect. */
-static void prove(struct tn_chunk *chunk, const struct tn_arena *arena)
+static void prove(const struct ending *ending, struct tn_chunk *chunk, const struct tn_arena *arena)
 {
     TN_ASSERT(chunk->heap->arena == arena);
-    if (arena->fence == NULL || !tn_fence_is_done(&arena->pool->device->streams, arena->fence) ||
-        chunk->freed_stamp > atomic_load(&arena->fence->stamp))
-        return;
-    chunk->was_used = chunk->was_used || chunk->freed_stamp != 0;
-    chunk->freed_stamp = 0;
+    if (ending->proven ||
+        (arena->fence != NULL && tn_fence_is_done(&arena->pool->device->streams, arena->fence) &&
+         chunk->freed_stamp <= atomic_load(&arena->fence->stamp)))
+        tn_chunk_forget_stamp(chunk);
 }
 
 /* Hands the heap's chunks over, with the blocks that begin in them and are live. */
@@ -161,7 +161,7 @@ static void pass_chunks(struct ending *ending, struct tn_heap *from, struct tn_h
     for (struct tn_chunk *chunk = from->chunks; chunk != NULL; chunk = next) {
         next = chunk->heap_next;
         ending->strays = ending->strays || chunk->kind != (int)to->kind;
-        prove(chunk, from->arena);
+        prove(ending, chunk, from->arena);
         from->mapped_bytes -= chunk->bytes;
         to->mapped_bytes += chunk->bytes;
         tn_segment_admit(atomic_load(&chunk->segment), to);
@@ -506,38 +506,27 @@ void tn_arenas_drop_empty(tarn_pool *pool)
     drop_dormant_arena(pool);
 }
 
-/* Ends the arena, all of whose memory is idle: it becomes idle memory, as a retired stream's does. */
-static void end_idle(tarn_pool *pool, struct tn_arena *arena)
+/* Whether the arena, all of whose memory is free, has this memory in segments of its own, and nothing
+ * needs their addresses. */
+static bool is_apart(const struct tn_arena *arena)
 {
-    tn_arena_forget_stamps(arena);
-    end_arenas(pool, &(struct ending){.one = arena, .to = &pool->idle});
-}
+    uint64_t bytes = 0;
 
-/* Whether the arena asleep can end without its stream's knowledge. */
-static bool may_end(const struct tn_arena *arena)
-{
-    uint64_t bytes_left = 0;
-    int blocks_left = BLOCKS_MAX;
-
-    TN_ASSERT(arena->asleep && !tn_arena_is_captured(arena) && arena->fence == NULL);
-    if (arena->saved_count > 0)
-        return false;
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
-        if (arena->heaps[kind]->has_reserved)
-            return false;
-        bytes_left += arena->heaps[kind]->mapped_bytes;
+        bytes += arena->heaps[kind]->mapped_bytes;
         for (const struct tn_segment *segment = arena->heaps[kind]->segments; segment != NULL;
              segment = segment->grower_next) {
-            if (!tn_segment_is_abandoned(segment, arena, &blocks_left, &bytes_left))
+            if (segment->checkpoint_count > 0 || segment->vacated_count > 0 || segment->mixed)
                 return false;
+            bytes -= segment->mapped_bytes;
         }
     }
-    return bytes_left == 0; /* else it has memory in segments of others */
+    return bytes == 0;
 }
 
-/* Ends the arena, whose memory may_end has seen. False: no host memory, and the arena keeps what is
+/* Ends the arena, which is_apart. False: no host memory, and the arena keeps what is
  * not proven. */
-static bool end_abandoned(tarn_pool *pool, struct tn_arena *arena)
+static bool end_apart(tarn_pool *pool, struct tn_arena *arena)
 {
     if (pool->segments.dormant.arena == NULL)
         pool->segments.dormant.arena = make_arena(pool, TN_ORDER_NONE);
@@ -568,10 +557,11 @@ static bool tend_arena(tarn_pool *pool)
     TN_ASSERT(tn_pool_is_locked(pool));
     if (arena == NULL || pool->arenas.lock_count - arena->asleep_since < UNUSED_LOCKS)
         return false;
-    if (arena->chances == 0 && tn_arena_is_free(arena, BLOCKS_MAX, &stamp) &&
-        tn_pool_has_proven(pool, arena, stamp))
-        end_idle(pool, arena);
-    else if (arena->chances > 0 || !may_end(arena) || !end_abandoned(pool, arena))
+    if (arena->chances > 0 || !tn_arena_is_free(arena, CHUNKS_MAX, &stamp))
+        put_off(pool, arena);
+    else if (tn_pool_has_proven(pool, arena, stamp))
+        end_arenas(pool, &(struct ending){.one = arena, .to = &pool->idle, .proven = true});
+    else if (!is_apart(arena) || !end_apart(pool, arena))
         put_off(pool, arena);
     return true;
 }
