@@ -520,7 +520,8 @@ static tarn_status check_released(const tarn_pool *pool, int ending, const bool 
     if (!atomic_load(&pool->released))
         TN_EXPECT_EQUAL("P34", "whether a pool that is not released may end", ending,
                         TN_ENDING_NOT);
-    else if (tn_pool_is_unclaimed(pool) && tn_pool_discarded_count(pool) == 0)
+    else if (tn_pool_is_unused(pool) && pool->holds.count == 0 &&
+             tn_pool_discarded_count(pool) == 0)
         TN_EXPECT_EQUAL("P34", "whether a pool that may end is listed", ending != TN_ENDING_NOT, 1);
     return TARN_OK;
 }

@@ -43,10 +43,6 @@ void tn_pool_unpin(tarn_pool *pool)
     } else {
         tn_pins_drop(&pool->pins);
         last = atomic_load(&pool->released);
-        if (last) {
-            tn_pool_lock(pool); /* P34 */
-            tn_pool_unlock(pool);
-        }
     }
     if (last)
         tn_device_end_released(device);

@@ -175,11 +175,12 @@ void tn_ending_unpark(tarn_device *device)
     unlock_lists(device);
 }
 
-/* A released pool's lock is about to be given back: claims end under it. */
+/* A released pool's lock is about to be given back: claims end under it, but for calls, which a pool
+ * that is READY may have. */
 static TN_APART void note_released(tarn_pool *pool)
 {
     if (atomic_load(&pool->magic) == 0 || atomic_load(&pool->ending) != TN_ENDING_NOT ||
-        !tn_pool_is_unclaimed(pool) || tn_pool_discarded_count(pool) > 0)
+        !tn_pool_is_unused(pool) || pool->holds.count > 0 || tn_pool_discarded_count(pool) > 0)
         return;
     lock_lists(pool->device);
     if (atomic_load(&pool->ending) == TN_ENDING_NOT)

@@ -12,8 +12,8 @@
  *
  *   P32  a pool is in its device's list of pools awake exactly if an arena of it is awake
  *
- *   P34  a released pool which nothing claims and which has no DISCARDED block is READY, PARKED or
- *        being ended while nobody has its lock; a pool with its handle is none of these
+ *   P34  a released pool which nothing claims but calls, and which has no DISCARDED block, is READY,
+ *        PARKED or being ended while nobody has its lock; a pool with its handle is none of these
  *
  *   P36  a pool is in its device's list of those WAITING exactly if it has pending blocks or arenas
  *        of retired streams, and in the lists of those HELD, OPEN and with STRAYS exactly if it has

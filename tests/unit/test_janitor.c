@@ -109,6 +109,23 @@ START_TEST(a_released_pool_that_cannot_go_yet_is_tried_again)
 END_TEST
 
 /* An allocation in a capture that found an empty adopted pool, and failed. */
+/* A call with a stale handle pins the pool for a moment, and lets go without a look at it. */
+START_TEST(a_pool_that_a_call_pinned_while_it_was_released_goes)
+{
+    tarn_device *device = unit_device();
+    tarn_pool *pool = unit_pool(device);
+
+    tn_pool_pin(pool);
+    unit_release(pool);
+    ck_assert_uint_eq(pool->ending, TN_ENDING_READY);
+    tn_device_end_released(device);
+    ck_assert_ptr_eq(device->pools, pool);
+    tn_pins_drop(&pool->pins);
+    tn_device_end_released(device);
+    ck_assert_ptr_eq(device->pools, device->default_pool);
+}
+END_TEST
+
 START_TEST(a_released_pool_goes_whose_claim_went_while_its_end_failed)
 {
     tarn_device *device = unit_device();
@@ -130,6 +147,7 @@ int main(void)
     tcase_add_test(reap, a_released_pool_goes_with_its_last_hold);
     tcase_add_test(reap, a_reap_drops_what_is_gone_and_no_more);
     tcase_add_test(reap, a_released_pool_that_cannot_go_yet_is_tried_again);
+    tcase_add_test(reap, a_pool_that_a_call_pinned_while_it_was_released_goes);
     tcase_add_test(reap, a_released_pool_goes_whose_claim_went_while_its_end_failed);
     suite_add_tcase(suite, reap);
     return test_main(suite);
