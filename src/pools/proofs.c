@@ -26,7 +26,7 @@ void tn_proofs_ask(tarn_pool *pool, struct tn_arena *arena, tn_cu_stream stream)
     poll_arena(pool, arena);
     tn_progress_ask(gpu, &arena->progress, stream);
     arena->fallen_bytes = 0;
-    arena->unasked_bytes = 0; /* even where the last event is still under way */
+    arena->unasked_bytes = 0;
     if (arena->vain_asks < TN_VAIN_ASKS_MAX)
         arena->vain_asks += 1;
     if (!arena->was_asked)

@@ -17,6 +17,13 @@ static struct tn_arena *arena_of(tn_cu_stream of)
     return arena;
 }
 
+/* Blocks of the other stream. */
+static void alloc_all(void **blocks, size_t count, size_t bytes)
+{
+    for (size_t i = 0; i < count; i++)
+        blocks[i] = unit_alloc(pool, bytes, other);
+}
+
 /* The other stream frees 64 MiB; its next allocation asks it. */
 static void free_and_ask(void)
 {
@@ -247,8 +254,7 @@ START_TEST(frees_that_name_their_stream_ask_it)
 
     for (int i = 0; i < 200 && owned; i++)
         OK(tarn_free_on(unit_alloc(pool, 4096, other), other));
-    for (size_t i = 0; i < 5; i++)
-        blocks[i] = unit_alloc(pool, 32 * MIB, other);
+    alloc_all(blocks, 5, 32 * MIB);
     ck_assert_int_eq((atomic_load(&arena_of(other)->user) & TN_ARENA_OWNED) != 0, owned);
     for (size_t i = 0; i < 3; i++)
         OK(tarn_free_on(blocks[i], other));
@@ -268,8 +274,7 @@ START_TEST(frees_ask_where_less_is_live_than_at_most_since_the_lock)
     void *blocks[32];
     uint64_t recorded;
 
-    for (size_t i = 0; i < 32; i++)
-        blocks[i] = unit_alloc(pool, 2 * MIB, other);
+    alloc_all(blocks, 32, 2 * MIB);
     for (size_t i = 0; i < 32; i++)
         OK(tarn_free(blocks[i]));
     arena_of(other)->unasked_bytes = 0;
@@ -285,13 +290,36 @@ START_TEST(frees_ask_where_less_is_live_than_at_most_since_the_lock)
 }
 END_TEST
 
+/* The GPU is far behind: the first question is under way all the time. */
+START_TEST(questions_prove_all_that_was_freed_until_the_last)
+{
+    void *blocks[4];
+    uint64_t before;
+
+    alloc_all(blocks, 4, 64 * MIB);
+    test_synchronize(other);
+    sim.hold_work();
+    test_fill(other, blocks[3], 7, 4);
+    for (size_t i = 0; i < 4; i++)
+        OK(tarn_free_on(blocks[i], other));
+    before = mapped();
+    (void)unit_alloc(pool, 64 * MIB, stream);
+    ck_assert_uint_eq(mapped(), before + 64 * MIB);
+    sim.resume_work();
+    test_synchronize(other);
+    (void)unit_alloc(pool, 256 * MIB, stream);
+    ck_assert_uint_eq(mapped(), before + 64 * MIB);
+    ck_assert_uint_eq(arena_of(other)->progress.asked_stamp, 0);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 /* Another stream's handle says nothing about the block's own stream. */
 START_TEST(frees_that_name_no_stream_or_another_ask_none)
 {
     void *blocks[3];
 
-    for (size_t i = 0; i < 3; i++)
-        blocks[i] = unit_alloc(pool, 64 * MIB, other);
+    alloc_all(blocks, 3, 64 * MIB);
     for (size_t i = 0; i < 2; i++)
         OK(tarn_free(blocks[i]));
     OK(tarn_free_on(blocks[2], stream));
@@ -306,8 +334,7 @@ START_TEST(frees_of_what_is_allocated_again_ask_none)
     void *blocks[32];
     uint64_t recorded;
 
-    for (size_t i = 0; i < 32; i++)
-        blocks[i] = unit_alloc(pool, 2 * MIB, other);
+    alloc_all(blocks, 32, 2 * MIB);
     recorded = sim.call_count("cuEventRecord");
     for (size_t i = 0; i < 1024; i++) {
         OK(tarn_free_on(blocks[i % 32], other));
@@ -325,8 +352,7 @@ START_TEST(falls_go_on_behind_the_pools_lock)
 {
     void *blocks[32];
 
-    for (size_t i = 0; i < 32; i++)
-        blocks[i] = unit_alloc(pool, 2 * MIB, other);
+    alloc_all(blocks, 32, 2 * MIB);
     for (size_t i = 0; i < 15; i++) {
         OK(tarn_free_on(blocks[i], other));
         unit_settle(pool);
@@ -380,8 +406,7 @@ START_TEST(a_stream_is_asked_after_frees_of_a_part_of_its_memory)
     void *blocks[64];
 
     (void)unit_alloc(pool, TN_GIB, other);
-    for (size_t i = 0; i < 64; i++)
-        blocks[i] = unit_alloc(pool, 2 * MIB, other);
+    alloc_all(blocks, 64, 2 * MIB);
     arena_of(other)->unasked_bytes = 0;
     for (size_t i = 0; i < 32; i++) {
         OK(tarn_free(blocks[i]));
@@ -455,6 +480,7 @@ int main(void)
     tcase_add_test(tcase, streams_are_asked_less_where_nobody_grows);
     tcase_add_loop_test(tcase, frees_that_name_their_stream_ask_it, 0, 2);
     tcase_add_test(tcase, frees_ask_where_less_is_live_than_at_most_since_the_lock);
+    tcase_add_test(tcase, questions_prove_all_that_was_freed_until_the_last);
     tcase_add_test(tcase, frees_that_name_no_stream_or_another_ask_none);
     tcase_add_test(tcase, frees_of_what_is_allocated_again_ask_none);
     tcase_add_test(tcase, falls_go_on_behind_the_pools_lock);
