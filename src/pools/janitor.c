@@ -115,6 +115,8 @@ static bool check_released(tarn_pool *pool, bool closing)
             tn_ending_put(pool, TN_ENDING_NOW);
         else if (parks)
             tn_ending_put(pool, TN_ENDING_PARKED);
+    } else if (atomic_load(&pool->ending) == TN_ENDING_READY) {
+        tn_ending_put(pool, TN_ENDING_NOT); /* it is READY again when its last claim ends */
     }
     tn_pool_unlock(pool);
     TN_ASSERT(!waits || atomic_load(&pool->ending) != TN_ENDING_NOW);
@@ -134,11 +136,11 @@ static tarn_pool *pick_last(tarn_device *device)
     return NULL;
 }
 
-/* Those which wait for a proof, and are not parked, are READY again behind the others. */
+/* Those which wait for a proof, and are not parked, stay READY. */
 static tarn_pool *pick_ready(tarn_device *device, uint_fast32_t *waiting)
 {
     for (uint64_t left = tn_ending_count(device, TN_ENDING_READY); left > 0; left--) {
-        tarn_pool *pool = tn_ending_take(device);
+        tarn_pool *pool = tn_ending_next(device);
 
         if (pool == NULL)
             break;

@@ -142,7 +142,7 @@ void tn_ending_put(tarn_pool *pool, enum tn_ending ending)
     unlock_lists(pool->device);
 }
 
-tarn_pool *tn_ending_take(tarn_device *device)
+tarn_pool *tn_ending_next(tarn_device *device)
 {
     tarn_pool *pool;
 
@@ -150,7 +150,7 @@ tarn_pool *tn_ending_take(tarn_device *device)
     lock_lists(device);
     pool = device->lists.first[TN_POOLS_READY];
     if (pool != NULL)
-        put(pool, TN_ENDING_NOT);
+        put(pool, TN_ENDING_READY);
     unlock_lists(device);
     return pool;
 }

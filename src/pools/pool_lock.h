@@ -47,8 +47,9 @@
  * the DEVICE lock alone. */
 void tn_ending_put(tarn_pool *pool, enum tn_ending ending);
 
-/* Takes out the pool that has been READY longest; NULL: none. The DEVICE lock is held. */
-tarn_pool *tn_ending_take(tarn_device *device);
+/* The first of the pools that are READY, which comes behind the others; NULL: none. The DEVICE lock
+ * is held. */
+tarn_pool *tn_ending_next(tarn_device *device);
 
 /* How many pools are READY, or PARKED. */
 uint64_t tn_ending_count(tarn_device *device, enum tn_ending ending);

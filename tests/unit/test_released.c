@@ -100,11 +100,13 @@ START_TEST(places_are_left_from_anywhere)
     expect(1, 2);
     tn_lock_acquire(&device->lock);
     tn_ending_unpark(device);
-    ck_assert_ptr_eq(tn_ending_take(device), pools[2]);
-    ck_assert_ptr_eq(tn_ending_take(device), pools[1]);
-    ck_assert_ptr_eq(tn_ending_take(device), pools[0]);
-    ck_assert_ptr_null(tn_ending_take(device));
+    ck_assert_ptr_eq(tn_ending_next(device), pools[2]);
+    ck_assert_ptr_eq(tn_ending_next(device), pools[1]);
+    ck_assert_ptr_eq(tn_ending_next(device), pools[0]);
+    ck_assert_ptr_eq(tn_ending_next(device), pools[2]);
     tn_lock_release(&device->lock);
+    for (size_t i = 0; i < 3; i++)
+        tn_ending_put(pools[i], TN_ENDING_NOT);
     expect(0, 0);
     for (size_t i = 0; i < 3; i++)
         tn_pool_unpin(pools[i]);
