@@ -4,18 +4,7 @@
 
 #include "pools/arenas.h"
 #include "pools/grow.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
-}
+#include "unit/one_pool.h"
 
 struct growth {
     uint64_t need_mib;

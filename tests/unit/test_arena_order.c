@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Where blocks come to lie: the same calls find the same places. */
 #include "pools/arenas.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
+#include "unit/one_pool.h"
 
 static size_t inserted; /* into bins */
 
@@ -16,14 +11,6 @@ void __wrap_tn_bins_insert(struct tn_bins *bins, struct tn_block *block)
 {
     inserted += 1;
     __real_tn_bins_insert(bins, block);
-}
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
-    other = test_stream();
 }
 
 enum { STEPS = 400 };

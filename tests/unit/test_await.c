@@ -2,11 +2,7 @@
 #include "driver/idle.h"
 #include "pools/await.h"
 #include "support/bodies.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
+#include "unit/one_pool.h"
 
 /* The library's clock goes by what it sleeps alone, so nothing depends on the machine. */
 static bool clock_is_ours;
@@ -30,13 +26,6 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *now)
         return __real_clock_gettime(id, now);
     *now = (struct timespec){slept_ns / 1000000000, slept_ns % 1000000000};
     return 0;
-}
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
 }
 
 /* How long it waits. */

@@ -294,7 +294,7 @@ int main(void)
     Suite *suite = suite_create("awake");
     TCase *tcase = tcase_create("arenas");
 
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_checked_fixture(tcase, make_arenas, NULL);
     tcase_add_test(tcase, an_arena_that_nobody_uses_falls_asleep);
     tcase_add_test(tcase, an_arena_whose_stream_came_back_stays_awake_longer);
     tcase_add_test(tcase, an_arena_with_reserved_memory_stays_awake_longer);

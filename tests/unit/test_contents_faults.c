@@ -5,12 +5,7 @@
 #include "driver/pinned.h"
 #include "pools/allocate.h"
 #include "support/world.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
+#include "unit/one_pool.h"
 
 enum { CHANGES = 3, BLOCKS_A_CHANGE = 4, BLOCKS_MAX = 32 };
 
@@ -48,14 +43,6 @@ tarn_status __wrap_tn_pool_allocate(tarn_pool *from, const struct tn_request *re
         change();
     }
     return status;
-}
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-    other = test_stream();
 }
 
 static void expect_nothing_left(void)

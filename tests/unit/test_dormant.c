@@ -517,7 +517,7 @@ int main(void)
     Suite *suite = suite_create("dormant");
     TCase *tcase = tcase_create("memory");
 
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_checked_fixture(tcase, make_arenas, NULL);
     tcase_add_test(tcase, an_arena_unused_for_long_ends);
     tcase_add_test(tcase, a_stream_that_comes_back_finds_its_memory);
     tcase_add_test(tcase, a_stream_that_has_come_back_is_waited_for_longer);

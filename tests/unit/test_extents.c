@@ -1,19 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "observe/extents.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
-    other = test_stream();
-}
+#include "unit/one_pool.h"
 
 START_TEST(a_layout_tiles_every_segment_with_its_extents)
 {

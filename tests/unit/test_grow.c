@@ -7,20 +7,7 @@
 #include "pools/allocate.h"
 #include "pools/arena_table.h"
 #include "support/liar.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
-    other = test_stream();
-}
+#include "unit/one_pool.h"
 
 START_TEST(free_bytes_at_the_edge_are_part_of_the_growth)
 {

@@ -3,20 +3,7 @@
 
 #include "driver/idle.h"
 #include "pools/arenas.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
-    other = test_stream();
-}
+#include "unit/one_pool.h"
 
 /* The bin has this block again and again. */
 static struct tn_block *endless;

@@ -5,11 +5,8 @@
 #include "pools/allocate.h"
 #include "pools/arenas.h"
 #include "pools/captures.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
 static struct tn_order captured = {17, 4};
 
 static struct tn_hold *goes_meanwhile; /* its claimant, while it is being taken from its pool */
@@ -35,13 +32,6 @@ bool __wrap_tn_driver_capture_goes_on(struct tn_gpu *gpu, tn_cu_event event)
     if (driver_can_be_cancelled)
         pthread_testcancel();
     return __real_tn_driver_capture_goes_on(gpu, event);
-}
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
 }
 
 /* Opens a hold for a capture that no driver knows; the lock stays held. */

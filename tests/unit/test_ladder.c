@@ -2,11 +2,7 @@
 #include "pools/ladder.h"
 #include "pools/totals.h"
 #include "support/bodies.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
+#include "unit/one_pool.h"
 
 /* The library's clock in some tests: it goes by what is slept alone, so nothing depends on the machine. */
 static bool clock_is_ours;
@@ -48,13 +44,6 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *now)
         return __real_clock_gettime(id, now);
     *now = (struct timespec){slept_ns / 1000000000, slept_ns % 1000000000};
     return 0;
-}
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
 }
 
 /* Fails with the next status of the list at each try; the list ends with TARN_OK. */

@@ -3,18 +3,7 @@
 
 #include "base/host.h"
 #include "pools/pool.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
-}
+#include "unit/one_pool.h"
 
 START_TEST(an_empty_pool_has_an_empty_list)
 {

@@ -259,7 +259,7 @@ int main(void)
     Suite *suite = suite_create("loans");
     TCase *tcase = tcase_create("loans");
 
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_checked_fixture(tcase, make_arenas, NULL);
     tcase_add_test(tcase, a_block_is_lent_where_it_lies);
     tcase_add_test(tcase, what_is_not_proven_is_not_lent);
     tcase_add_test(tcase, small_blocks_are_not_lent);

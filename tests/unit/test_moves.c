@@ -7,20 +7,7 @@
 #include "pools/grow.h"
 #include "pools/handover.h"
 #include "pools/vacated.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
-    other = test_stream();
-}
+#include "unit/one_pool.h"
 
 static uint64_t mapped(void)
 {

@@ -1,19 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Where a restore finds the blocks of a checkpoint: in the records that they had, or elsewhere. */
 #include "checkpoint/plan.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
 static tarn_delta *delta;
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-}
 
 static tarn_checkpoint *take(void)
 {

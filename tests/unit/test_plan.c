@@ -6,12 +6,8 @@
 #include "pools/arenas.h"
 #include "pools/handover.h"
 #include "pools/watches.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
 static struct tn_plan plan;
 
 static size_t handovers;            /* that were asked about */
@@ -26,14 +22,6 @@ bool __wrap_tn_handover_is_proven(tarn_pool *of, const struct tn_run *run,
     handovers += 1;
     heir = arena;
     return __real_tn_handover_is_proven(of, run, inside, arena, idle_sequence);
-}
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-    other = test_stream();
 }
 
 static void take(void)

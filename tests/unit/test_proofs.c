@@ -466,7 +466,7 @@ int main(void)
     Suite *suite = suite_create("proofs");
     TCase *tcase = tcase_create("events");
 
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_checked_fixture(tcase, make_arenas, NULL);
     tcase_add_test(tcase, memory_moves_to_another_stream_once_an_event_is_done);
     tcase_add_test(tcase, memory_does_not_move_before_the_event_is_done);
     tcase_add_test(tcase, an_event_proves_nothing_of_later_frees);

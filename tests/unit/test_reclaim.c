@@ -2,20 +2,7 @@
 #include "driver/idle.h"
 #include "pools/janitor.h"
 #include "pools/reclaim.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-    other = test_stream();
-}
+#include "unit/one_pool.h"
 
 static uint64_t trim(bool wait)
 {

@@ -3,12 +3,8 @@
 #include "graphs/replay.h"
 #include "pools/ladder.h"
 #include "support/world.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
 static tarn_delta *delta;
 
 static bool disturbed; /* another stream frees memory of the pool after each wait for the device */
@@ -36,14 +32,6 @@ tarn_status __wrap_tn_ladder_run(tarn_pool *in, tn_ladder_attempt attempt, const
         OK(tarn_free(unit_alloc(pool, 4096, other)));
     overtaken = false;
     return __real_tn_ladder_run(in, attempt, request, bytes, result);
-}
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-    other = test_stream();
 }
 
 static tarn_checkpoint *take(tarn_contents contents)

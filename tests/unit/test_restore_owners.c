@@ -4,21 +4,9 @@
 #include "pools/arenas.h"
 #include "pools/handover.h"
 #include "support/world.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
 static tarn_delta *delta;
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-    other = test_stream();
-}
 
 static tarn_checkpoint *take(void)
 {

@@ -2,20 +2,7 @@
 /* Restores that the driver, or the want of host memory, refuses: nothing has changed. And what others leave behind:
  * nothing. */
 #include "support/world.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-    other = test_stream();
-}
+#include "unit/one_pool.h"
 
 static tarn_checkpoint *take(tarn_contents contents)
 {

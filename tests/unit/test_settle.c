@@ -1,19 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/settle.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-    other = test_stream();
-}
+#include "unit/one_pool.h"
 
 /* A block of the stream that was freed behind another one's work, which is not done. */
 static struct tn_block *make_pending(tn_cu_stream home, tn_cu_stream user)

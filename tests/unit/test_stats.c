@@ -2,12 +2,7 @@
 #include "driver/idle.h"
 #include "observe/stats.h"
 #include "pools/totals.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
+#include "unit/one_pool.h"
 
 /* Not 0: before the pool is locked another thread allocates so much in it, frees that, and will allocate more the next
  * time. */
@@ -32,14 +27,6 @@ void __wrap_tn_lock_acquire(struct tn_lock *lock)
         passing_bytes = bytes + MIB;
     }
     __real_tn_lock_acquire(lock);
-}
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
-    other = test_stream();
 }
 
 static tarn_stats of_pool(void)

@@ -4,19 +4,11 @@
 #ifndef TARN_TESTS_TWO_STREAMS_H
 #define TARN_TESTS_TWO_STREAMS_H
 
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
-
-static void make_pool(void)
+static void make_arenas(void)
 {
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
-    other = test_stream();
+    make_pool();
     (void)unit_alloc(pool, 4096, stream); /* so that both have arenas */
     (void)unit_alloc(pool, 4096, other);
 }
