@@ -516,7 +516,8 @@ static bool is_apart(const struct tn_arena *arena)
         bytes += arena->heaps[kind]->mapped_bytes;
         for (const struct tn_segment *segment = arena->heaps[kind]->segments; segment != NULL;
              segment = segment->grower_next) {
-            if (segment->checkpoint_count > 0 || segment->vacated_count > 0 || segment->mixed)
+            if (segment->checkpoint_count > 0 || segment->vacated_count > 0 || segment->mixed ||
+                (segment->mapped_bytes > 0 && segment->first_arena != arena))
                 return false;
             bytes -= segment->mapped_bytes;
         }

@@ -75,6 +75,34 @@ START_TEST(an_allocation_without_memory_gets_that_of_streams_gone)
 }
 END_TEST
 
+/* The ladder has made the segments of two streams anyone's, and one of them has the other's now. */
+START_TEST(a_stream_goes_that_has_anothers_segment)
+{
+    tn_cu_stream streams[3] = {test_stream(), test_stream(), test_stream()};
+    void *large[3];
+    void *small[2];
+
+    for (int i = 0; i < 2; i++) {
+        large[i] = test_alloc(world.pool, 64 * MIB, streams[i]);
+        small[i] = test_alloc(world.pool, 512, streams[i]);
+    }
+    OK(tarn_free(large[0]));
+    OK(tarn_free(large[1]));
+    OK(tarn_pool_set_limit(world.pool, test_stats(world.pool).mapped_bytes + 20 * MIB));
+    large[2] = test_alloc(world.pool, 64 * MIB, streams[2]);
+    ck_assert(large[2] == large[0] || large[2] == large[1]);
+    OK(tarn_free(test_alloc(world.pool, 64 * MIB, streams[large[2] == large[1]])));
+    OK(tarn_free(small[0]));
+    OK(tarn_free(small[1]));
+    OK(tarn_pool_set_limit(world.pool, 0));
+    let_others_pass(OTHERS);
+    OK(tarn_pool_validate(world.pool));
+    OK(tarn_free(large[2]));
+    for (int i = 0; i < 3; i++)
+        test_destroy_stream(streams[i]);
+}
+END_TEST
+
 START_TEST(a_quiet_stream_works_on_with_its_memory)
 {
     void *small = test_alloc(world.pool, 4096, world.side);
@@ -231,6 +259,7 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, test_world_open_still, test_world_close);
+    tcase_add_test(tcase, a_stream_goes_that_has_anothers_segment);
     tcase_add_test(tcase, a_quiet_stream_works_on_with_its_memory);
     tcase_add_test(tcase, a_quiet_streams_live_blocks_stay);
     tcase_add_test(tcase, a_quiet_streams_pending_free_takes_effect);
