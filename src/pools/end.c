@@ -92,13 +92,14 @@ bool tn_pool_is_idle(tarn_pool *pool)
  * A single wait is enough: an unclaimed pool is not used again. */
 enum verdict { VERDICT_GONE, VERDICT_WAIT, VERDICT_CLAIMED, VERDICT_STALE };
 
-static enum verdict try_unlist(tarn_pool *pool, bool waited)
+static enum verdict try_unlist(tarn_pool *pool, bool now, bool waited)
 {
     enum verdict verdict = VERDICT_GONE;
 
     tn_lock_acquire(&pool->device->lock);
     tn_pool_lock(pool);
-    if (atomic_load(&pool->magic) != TN_POOL_MAGIC)
+    if (atomic_load(&pool->magic) != TN_POOL_MAGIC ||
+        (atomic_load(&pool->ending) == TN_ENDING_NOW) != now)
         verdict = VERDICT_STALE;
     else if (!tn_pool_is_unclaimed(pool))
         verdict = VERDICT_CLAIMED;
@@ -115,27 +116,39 @@ static enum verdict try_unlist(tarn_pool *pool, bool waited)
     return verdict;
 }
 
-tarn_status tn_pool_destroy(tarn_pool *pool)
+/* now: the caller has set the pool's ending. */
+static tarn_status end(tarn_pool *pool, bool now)
 {
     enum verdict verdict;
     tarn_status status = TARN_OK;
 
     TN_ASSERT(!tn_lock_held(TN_RANK_DEVICE));
-    verdict = try_unlist(pool, false);
+    verdict = try_unlist(pool, now, false);
     if (verdict == VERDICT_WAIT) {
         status = tn_gpu_wait_idle(&pool->device->gpu);
         if (status != TARN_OK)
             return status;
-        verdict = try_unlist(pool, true);
+        verdict = try_unlist(pool, now, true);
     }
     if (verdict == VERDICT_GONE) {
         dismantle(pool);
         return TARN_OK;
     }
+    TN_ASSERT(!now || verdict != VERDICT_STALE);
     if (verdict == VERDICT_STALE)
         return tn_fail(TARN_ERR_INVALID_HANDLE, "the pool was destroyed by another thread");
     tn_pool_lock(pool);
     status = tn_pool_check_unclaimed(pool);
     tn_pool_unlock(pool);
     return status != TARN_OK ? status : tn_fail(TARN_ERR_BUSY, "pool '%s' was in use", pool->name);
+}
+
+tarn_status tn_pool_destroy(tarn_pool *pool)
+{
+    return end(pool, false);
+}
+
+tarn_status tn_pool_end_now(tarn_pool *pool)
+{
+    return end(pool, true);
 }

@@ -12,7 +12,10 @@ bool tn_pool_is_idle(tarn_pool *pool);
 
 /* Destroys an unclaimed pool. Waits for the device where free memory is not proven idle, but not
  * for newly destroyed graphs (pools/await.h). No lock may be held.
- *   BUSY, DRIVER; nothing has changed */
+ *   BUSY, DRIVER, INVALID_HANDLE: another thread destroys it; nothing has changed */
 TARN_MUST_CHECK tarn_status tn_pool_destroy(tarn_pool *pool);
+
+/* The same for the thread that has set the pool's ending to NOW: nobody else destroys the pool. */
+TARN_MUST_CHECK tarn_status tn_pool_end_now(tarn_pool *pool);
 
 #endif

@@ -187,7 +187,7 @@ static tarn_status end_released(tarn_device *device, bool closing)
 
     while (pool != NULL && status == TARN_OK) {
         tn_device_drop_gone(device); /* the claims on the next pool may have gone, too */
-        status = tn_pool_destroy(pool);
+        status = tn_pool_end_now(pool);
         if (status != TARN_OK) {
             tn_lock_acquire(&device->lock);
             tn_ending_put(pool, TN_ENDING_READY);

@@ -3,18 +3,8 @@
 #include "pools/end.h"
 
 #include "pools/await.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-}
+#include "pools/pool_lock.h"
+#include "unit/one_pool.h"
 
 START_TEST(each_claim_keeps_the_pool)
 {
@@ -82,6 +72,20 @@ START_TEST(discarded_blocks_go_with_the_pool)
 }
 END_TEST
 
+/* A thread was past the check of the handle when another one released the pool. */
+START_TEST(a_pool_that_is_being_ended_is_destroyed_by_nobody_else)
+{
+    unit_release(pool);
+    tn_lock_acquire(&device->lock);
+    tn_ending_put(pool, TN_ENDING_NOW);
+    tn_lock_release(&device->lock);
+    STATUS(TARN_ERR_INVALID_HANDLE, tn_pool_destroy(pool));
+    ck_assert_ptr_eq(device->pools, pool);
+    OK(tn_pool_end_now(pool));
+    ck_assert_ptr_eq(device->pools, device->default_pool);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pool_end");
@@ -91,6 +95,7 @@ int main(void)
     tcase_add_test(tcase, each_claim_keeps_the_pool);
     tcase_add_test(tcase, destroying_waits_for_the_device_where_memory_may_be_in_use);
     tcase_add_test(tcase, discarded_blocks_go_with_the_pool);
+    tcase_add_test(tcase, a_pool_that_is_being_ended_is_destroyed_by_nobody_else);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }
