@@ -28,19 +28,18 @@ void tn_magazines_drop(struct tn_magazines *magazines)
 }
 
 /* A place where the thread may have a magazine: one without a magazine, or whose magazine is given
- * up; NULL: all are taken. */
-static _Atomic(struct tn_magazine *) *find_place(struct tn_magazines *magazines, uintptr_t thread)
+ * up; TN_MAGAZINES: all are taken. */
+static size_t find_place(const struct tn_magazines *magazines, uintptr_t thread)
 {
     const size_t first = tn_magazine_first_place(thread);
 
     for (size_t i = 0; i < TN_MAGAZINE_TRIES; i++) {
-        _Atomic(struct tn_magazine *) *place = &magazines->places[(first + i) % TN_MAGAZINES];
-        struct tn_magazine *magazine = atomic_load_explicit(place, memory_order_acquire);
+        const size_t place = (first + i) % TN_MAGAZINES;
 
-        if (magazine == NULL || atomic_load_explicit(&magazine->thread, memory_order_relaxed) == 0)
+        if (atomic_load_explicit(&magazines->threads[place], memory_order_relaxed) == 0)
             return place;
     }
-    return NULL;
+    return TN_MAGAZINES;
 }
 
 /* The arena's lock, which whoever closes the magazines has: a magazine is there before they are
@@ -48,21 +47,20 @@ static _Atomic(struct tn_magazine *) *find_place(struct tn_magazines *magazines,
 static bool claim(struct tn_arena *arena, struct tn_magazines *magazines, struct tn_magazine *made)
 {
     const uintptr_t thread = tn_thread_word();
-    _Atomic(struct tn_magazine *) *place;
-    struct tn_magazine *magazine;
     bool takes = false;
+    size_t place;
 
     tn_arena_lock(arena);
     place = find_place(magazines, thread);
-    magazine = place != NULL ? atomic_load_explicit(place, memory_order_relaxed) : NULL;
-    if (magazine != NULL) {
-        atomic_store_explicit(&magazine->thread, thread, memory_order_relaxed);
-    } else if (place != NULL && made != NULL) {
-        made->id = (uint8_t)(place - magazines->places + 1);
-        atomic_store_explicit(&made->thread, thread, memory_order_relaxed);
-        atomic_store_explicit(place, made, memory_order_release);
+    if (place < TN_MAGAZINES && made != NULL &&
+        atomic_load_explicit(&magazines->places[place], memory_order_relaxed) == NULL) {
+        made->id = (uint8_t)(place + 1);
+        atomic_store_explicit(&magazines->places[place], made, memory_order_release);
         takes = true;
     }
+    if (place < TN_MAGAZINES &&
+        atomic_load_explicit(&magazines->places[place], memory_order_relaxed) != NULL)
+        atomic_store_explicit(&magazines->threads[place], thread, memory_order_relaxed);
     tn_arena_unlock(arena);
     return takes;
 }
@@ -70,13 +68,13 @@ static bool claim(struct tn_arena *arena, struct tn_magazines *magazines, struct
 void tn_magazine_claim(struct tn_arena *arena)
 {
     struct tn_magazines *magazines = tn_arena_magazines(arena);
-    _Atomic(struct tn_magazine *) *place = find_place(magazines, tn_thread_word());
+    const size_t place = find_place(magazines, tn_thread_word());
     struct tn_magazine *made = NULL;
 
     TN_ASSERT(tn_magazine_own(magazines) == NULL);
-    if (place == NULL)
+    if (place == TN_MAGAZINES)
         return;
-    if (atomic_load_explicit(place, memory_order_relaxed) == NULL)
+    if (atomic_load_explicit(&magazines->places[place], memory_order_relaxed) == NULL)
         made = tn_records_take(&magazine_records);
     if (!claim(arena, magazines, made) && made != NULL)
         tn_records_give(&magazine_records, made);
@@ -198,7 +196,8 @@ uint64_t tn_magazines_count_rounds(const struct tn_magazines *magazines)
     return count;
 }
 
-void tn_magazine_settle(struct tn_magazine *magazine, struct tn_heap_counters *const *counters)
+void tn_magazine_settle(struct tn_magazines *magazines, struct tn_magazine *magazine,
+                        struct tn_heap_counters *const *counters)
 {
     TN_ASSERT(tn_spin_is_taken(&magazine->lock) && magazine->count == 0); /* P37 */
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
@@ -211,5 +210,5 @@ void tn_magazine_settle(struct tn_magazine *magazine, struct tn_heap_counters *c
     if (magazine->unused_closes <= UNUSED_CLOSES_MAX)
         return;
     magazine->unused_closes = 0;
-    atomic_store_explicit(&magazine->thread, 0, memory_order_relaxed);
+    atomic_store_explicit(&magazines->threads[magazine->id - 1], 0, memory_order_relaxed);
 }

@@ -67,9 +67,8 @@ struct tn_magazine {
     struct tn_spin lock;
     uint8_t id; /* one above its place in the arena; immutable */
     uint8_t count;
-    uint8_t unused_closes;   /* in a row, without a use between */
-    atomic_uintptr_t thread; /* tn_thread_word; 0: given up */
-    uint64_t sequence;       /* the next number of an allocation */
+    uint8_t unused_closes; /* in a row, without a use between */
+    uint64_t sequence;     /* the next number of an allocation */
     uint64_t sequences_end;
     struct tn_magazine_tally tallies[TN_HEAP_KINDS]; /* since it was closed last */
     _Alignas(64) uint32_t units[TN_MAGAZINE_ROUNDS]; /* sizes of the rounds, oldest first */
@@ -79,7 +78,10 @@ struct tn_magazine {
 struct tn_magazines {
     uint64_t magic; /* 0: nobody has a handle of magazines */
     struct tn_magazines *next;
-    _Alignas(64) _Atomic(struct tn_magazine *) places[TN_MAGAZINES];
+    /* Whose the magazines are, by their tn_thread_word; 0: given up. Apart from the magazines: a thread
+     * that looks for its own must not touch what other threads write. */
+    _Alignas(128) atomic_uintptr_t threads[TN_MAGAZINES];
+    _Atomic(struct tn_magazine *) places[TN_MAGAZINES];
 };
 
 /* Closed, and none is there yet; NULL: no memory. The caller holds no spin lock. */
@@ -99,12 +101,10 @@ static inline struct tn_magazine *tn_magazine_own(const struct tn_magazines *mag
     const size_t first = tn_magazine_first_place(thread);
 
     for (size_t i = 0; i < TN_MAGAZINE_TRIES; i++) {
-        struct tn_magazine *magazine = atomic_load_explicit(
-            &magazines->places[(first + i) % TN_MAGAZINES], memory_order_acquire);
+        const size_t place = (first + i) % TN_MAGAZINES;
 
-        if (magazine != NULL &&
-            atomic_load_explicit(&magazine->thread, memory_order_relaxed) == thread)
-            return magazine;
+        if (atomic_load_explicit(&magazines->threads[place], memory_order_relaxed) == thread)
+            return atomic_load_explicit(&magazines->places[place], memory_order_acquire);
     }
     return NULL;
 }
@@ -188,6 +188,7 @@ uint64_t tn_magazines_count_rounds(const struct tn_magazines *magazines); /* clo
 
 /* Of a closed magazine without rounds: adds what it has counted to the heaps' counters and begins
  * anew; its thread may lose it. */
-void tn_magazine_settle(struct tn_magazine *magazine, struct tn_heap_counters *const *counters);
+void tn_magazine_settle(struct tn_magazines *magazines, struct tn_magazine *magazine,
+                        struct tn_heap_counters *const *counters);
 
 #endif

@@ -409,7 +409,8 @@ static void close_inbox(struct tn_arena *arena, struct tn_inbox *inbox)
 }
 
 /* The pool is locked. */
-static void empty_magazine(struct tn_arena *arena, struct tn_magazine *magazine)
+static void empty_magazine(struct tn_arena *arena, struct tn_magazines *magazines,
+                           struct tn_magazine *magazine)
 {
     struct tn_heap_counters *const counters[] = {&arena->heaps[TN_HEAP_SMALL]->counters,
                                                  &arena->heaps[TN_HEAP_LARGE]->counters};
@@ -422,12 +423,12 @@ static void empty_magazine(struct tn_arena *arena, struct tn_magazine *magazine)
         tn_block_leave(block, block->loose_stamp);
         (void)tn_heap_put(arena->parent_store, block);
     }
-    tn_magazine_settle(magazine, counters);
+    tn_magazine_settle(magazines, magazine, counters);
     tn_spin_release(&magazine->lock);
 }
 
 /* The pool is locked. */
-static void close_magazines(struct tn_arena *arena, const struct tn_magazines *magazines)
+static void close_magazines(struct tn_arena *arena, struct tn_magazines *magazines)
 {
     int used = 0;
 
@@ -441,7 +442,7 @@ static void close_magazines(struct tn_arena *arena, const struct tn_magazines *m
             atomic_load_explicit(&magazines->places[i], memory_order_acquire);
 
         if (magazine != NULL) {
-            empty_magazine(arena, magazine); /* P37 */
+            empty_magazine(arena, magazines, magazine); /* P37 */
             used += magazine->unused_closes == 1;
         }
     }

@@ -9,24 +9,11 @@
 #include "heap/steady.h"
 #include "observe/pool_check.h"
 #include "pools/arena_table.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
 enum { USER_CHANGES = 16 /* before an arena has magazines */ };
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
 static struct tn_order order;
-
-static void make_pool(void)
-{
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
-    other = test_stream();
-    order = unit_order(device, stream);
-}
 
 /* In the steady state; NULL: the pool is to be asked. */
 static void *try_allocate(uint64_t bytes)
@@ -60,6 +47,7 @@ static void *help(void *unused)
 static void start_helper(void)
 {
     make_pool();
+    order = unit_order(device, stream);
     ck_assert_int_eq(sem_init(&helper.wanted, 0, 0), 0);
     ck_assert_int_eq(sem_init(&helper.done, 0, 0), 0);
     ck_assert_int_eq(pthread_create(&helper.thread, NULL, help, NULL), 0);
@@ -482,16 +470,17 @@ START_TEST(a_magazine_that_nobody_uses_goes_to_another_thread)
     enum { CLOSES = 33 };
     struct tn_arena *arena = divide();
     struct tn_magazine *theirs = tn_magazine_any(arena->magazines);
+    const atomic_uintptr_t *thread = &arena->magazines->threads[theirs->id - 1];
     struct tn_heap_counters *const counters[] = {&arena->heaps[TN_HEAP_SMALL]->counters,
                                                  &arena->heaps[TN_HEAP_LARGE]->counters};
 
     for (int i = theirs->unused_closes; i < CLOSES; i++) {
-        ck_assert_uint_ne(atomic_load(&theirs->thread), 0);
+        ck_assert_uint_ne(atomic_load(thread), 0);
         tn_spin_acquire(&theirs->lock);
-        tn_magazine_settle(theirs, counters);
+        tn_magazine_settle(arena->magazines, theirs, counters);
         tn_spin_release(&theirs->lock);
     }
-    ck_assert_uint_eq(atomic_load(&theirs->thread), 0);
+    ck_assert_uint_eq(atomic_load(thread), 0);
     (void)alloc_there(512);
     ck_assert_ptr_eq(there(own_magazine, arena->magazines), theirs); /* it comes again */
     (void)alloc_of_magazine(4096);
