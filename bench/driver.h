@@ -51,6 +51,8 @@
     X(cuGraphGetNodes)                                                                             \
     X(cuGraphNodeGetType)                                                                          \
     X(cuGraphKernelNodeGetParams)                                                                  \
+    X(cuGraphInstantiateWithFlags)                                                                 \
+    X(cuGraphExecDestroy)                                                                          \
     X(cuGraphLaunch)
 
 /* The driver's allocator: in every driver since CUDA 11.2. */

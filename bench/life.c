@@ -60,3 +60,20 @@ void bench_life(tarn_device *device, uint64_t number, bool silently)
         BENCH_OK(tarn_stream_retire(device, stream));
     bench_stream_destroy(stream);
 }
+
+void bench_life_of_driver(void *word)
+{
+    tarn_stream stream = bench_stream_create();
+    tn_cu_graphexec exec = NULL;
+    tn_cu_graph graph = NULL;
+
+    BENCH_CU(cu.cuStreamBeginCapture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL));
+    bench_touch_launch(stream, word);
+    BENCH_CU(cu.cuStreamEndCapture(stream, &graph));
+    BENCH_CU(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    BENCH_CU(cu.cuGraphLaunch(exec, stream));
+    BENCH_CU(cu.cuGraphExecDestroy(exec));
+    BENCH_CU(cu.cuGraphDestroy(graph));
+    bench_stream_drain(stream);
+    bench_stream_destroy(stream);
+}

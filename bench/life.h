@@ -10,4 +10,8 @@
  * live. All work is done at the end. bench_touch_load was called before. */
 void bench_life(tarn_device *device, uint64_t number, bool silently);
 
+/* What the driver alone takes: a stream, a capture of the same kernel that writes this word, its graph,
+ * and a launch. */
+void bench_life_of_driver(void *word);
+
 #endif
