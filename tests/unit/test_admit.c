@@ -5,11 +5,8 @@
 #include "pools/free.h"
 #include "pools/route.h"
 #include "support/world.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
 static tarn_sim_ledger before;
 
 /* What another thread does before the library looks whether a capture is to be known: it ends the route, or aborts
@@ -55,11 +52,9 @@ tarn_status __wrap_tn_capture_admit(tarn_pool *to, tarn_stream at, struct tn_ord
     return __real_tn_capture_admit(to, at, order, route_id);
 }
 
-static void make_pool(void)
+static void set_up(void)
 {
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
+    make_pool();
     before = test_ledger();
 }
 
@@ -263,7 +258,6 @@ END_TEST
 
 START_TEST(a_pool_stays_while_a_use_of_a_block_is_noted_whose_capture_is_aborted)
 {
-    tn_cu_stream other = test_stream();
     void *block;
 
     aborted = unit_begin(pool, stream);
@@ -285,7 +279,7 @@ int main(void)
     TCase *tcase = tcase_create("admit");
 
     suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_checked_fixture(tcase, set_up, NULL);
     tcase_add_test(tcase, a_users_capture_is_admitted_once);
     tcase_add_test(tcase, the_next_capture_of_a_stream_ends_the_hold_of_the_last);
     tcase_add_test(tcase, an_admission_that_the_driver_refuses_leaves_no_hold);

@@ -5,20 +5,13 @@
 #include "support/bodies.h"
 #include "support/liar.h"
 #include "support/world.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
 static tarn_sim_ledger before;
 
-static void make_pool(void)
+static void set_up(void)
 {
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-    other = test_stream();
+    make_pool();
     before = test_ledger();
 }
 
@@ -450,7 +443,7 @@ int main(void)
     TCase *aborts = tcase_create("abort");
     TCase *admit = tcase_create("admit");
 
-    tcase_add_checked_fixture(begin, make_pool, NULL);
+    tcase_add_checked_fixture(begin, set_up, NULL);
     tcase_add_test(begin, an_open_capture_has_its_route_hold_and_user_object);
     tcase_add_test(begin, a_capture_is_refused_where_it_cannot_be);
     tcase_add_test(begin, a_begin_that_the_driver_refuses_leaves_nothing);
@@ -459,13 +452,13 @@ int main(void)
     tcase_add_test(begin, a_pool_may_have_several_captures);
     tcase_add_test(begin, the_route_of_a_capture_is_not_ended_by_hand);
     suite_add_tcase(suite, begin);
-    tcase_add_checked_fixture(end, make_pool, NULL);
+    tcase_add_checked_fixture(end, set_up, NULL);
     tcase_add_test(end, an_ended_capture_leaves_a_graph_and_its_hold);
     tcase_add_test(end, only_the_beginning_thread_may_end_unless_relaxed);
     tcase_add_test(end, an_end_that_cannot_instantiate_may_be_repeated);
     tcase_add_test(end, a_capture_whose_hold_goes_while_it_is_seized_is_given_back_as_gone);
     suite_add_tcase(suite, end);
-    tcase_add_checked_fixture(aborts, make_pool, NULL);
+    tcase_add_checked_fixture(aborts, set_up, NULL);
     tcase_add_test(aborts, a_stopped_capture_may_be_aborted);
     tcase_add_test(aborts, any_thread_may_abort);
     tcase_add_test(aborts, blocks_from_before_an_aborted_capture_stay_live);
@@ -477,7 +470,7 @@ int main(void)
     tcase_add_test(aborts, nor_has_one_of_a_capture_that_is_left_to_a_body);
     unit_add_contract_test(aborts, a_capture_that_its_hold_does_not_know_is_a_broken_contract);
     suite_add_tcase(suite, aborts);
-    tcase_add_checked_fixture(admit, make_pool, NULL);
+    tcase_add_checked_fixture(admit, set_up, NULL);
     suite_add_tcase(suite, admit);
     return test_main(suite);
 }

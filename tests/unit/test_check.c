@@ -3,11 +3,8 @@
 #include "claims/watch.h"
 #include "pools/arena_table.h"
 #include "pools/watches.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
 static void *live;             /* 4096 bytes */
 static void *large;            /* 3 MiB, over two pages of one chunk */
 static struct tn_block *block; /* of live */
@@ -15,11 +12,9 @@ static struct tn_chunk *chunk; /* under live */
 static struct tn_segment *segment;
 
 /* A pool with live, free and unmapped blocks, in both heaps. */
-static void make_pool(void)
+static void set_up(void)
 {
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
+    make_pool();
     live = unit_alloc(pool, 4096, stream);
     large = unit_alloc(pool, 3 * MIB, stream);
     block = unit_block(live);
@@ -131,11 +126,11 @@ START_TEST(blocks_that_do_not_end_with_the_segment_are_found)
 END_TEST
 
 /* What the table says of the second page of a block that begins with one. */
-static void set_second_page_of(const void *address, struct tn_chunk *other)
+static void set_second_page_of(const void *address, struct tn_chunk *chunk_there)
 {
     uint64_t page = ((uint64_t)(uintptr_t)address >> TN_PAGE_BITS) + 1;
 
-    atomic_store(&atomic_load(&tn_address_table.pages)[page], other);
+    atomic_store(&atomic_load(&tn_address_table.pages)[page], chunk_there);
 }
 
 /* P2 */
@@ -260,15 +255,15 @@ END_TEST
 START_TEST(an_arena_of_another_pool_in_the_table_is_found)
 {
     static struct tn_heaps heaps;
-    struct tn_arena other = {.order = {UINT32_MAX, 0}, .heaps = {&heaps.of[0], &heaps.of[1]}};
+    struct tn_arena foreign = {.order = {UINT32_MAX, 0}, .heaps = {&heaps.of[0], &heaps.of[1]}};
 
     tn_pool_lock(pool);
     ck_assert(tn_arena_table_reserve(pool));
-    tn_arena_table_enter(pool, &other);
+    tn_arena_table_enter(pool, &foreign);
     tn_pool_unlock(pool);
     unit_expect_corrupt(pool, "P21");
     tn_pool_lock(pool);
-    tn_arena_table_leave(pool, &other);
+    tn_arena_table_leave(pool, &foreign);
     tn_pool_unlock(pool);
     OK(tarn_pool_validate(pool));
 }
@@ -632,14 +627,14 @@ int main(void)
     TCase *sound = tcase_create("sound");
     TCase *broken = tcase_create("broken");
 
-    tcase_add_checked_fixture(sound, make_pool, NULL);
+    tcase_add_checked_fixture(sound, set_up, NULL);
     tcase_add_test(sound, a_sound_pool_passes);
     tcase_add_test(sound, the_sentence_has_both_values);
     tcase_add_test(sound, wrong_counters_by_kind_are_found);
     tcase_add_test(sound, a_loose_block_is_found);
     tcase_add_test(sound, a_block_of_another_size_than_its_heaps_says_so);
     suite_add_tcase(suite, sound);
-    tcase_add_checked_fixture(broken, make_pool, NULL);
+    tcase_add_checked_fixture(broken, set_up, NULL);
     tcase_add_test(broken, a_gap_between_blocks_is_found);
     tcase_add_test(broken, a_wrong_link_between_neighbours_is_found);
     tcase_add_test(broken, blocks_that_do_not_begin_with_the_segment_are_found);

@@ -8,12 +8,7 @@
 #include "driver/pinned.h"
 #include "pools/allocate.h"
 #include "support/world.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
+#include "unit/one_pool.h"
 
 static void (*meanwhile)(
     void);        /* while memory for contents is taken, as a callback might; NULL: nothing */
@@ -35,14 +30,11 @@ tarn_status __wrap_tn_pool_allocate(tarn_pool *from, const struct tn_request *re
     return status;
 }
 
-static void make_pool(void)
+static void set_up(void)
 {
+    make_pool();
     meanwhile = NULL;
     rooms = 0;
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-    other = test_stream();
 }
 
 static tarn_checkpoint *take(void)
@@ -664,7 +656,7 @@ int main(void)
     TCase *load = tcase_create("load");
     TCase *drop = tcase_create("drop");
 
-    tcase_add_checked_fixture(save, make_pool, NULL);
+    tcase_add_checked_fixture(save, set_up, NULL);
     tcase_set_timeout(save, 60);
     tcase_add_loop_test(save, a_take_without_host_memory_leaves_nothing, 1, ALLOCATIONS_MAX + 1);
     tcase_add_test(save, bytes_are_as_of_the_stream_at_the_call);
@@ -681,7 +673,7 @@ int main(void)
                         TARN_CONTENTS_DEVICE, TARN_CONTENTS_HOST + 1);
     tcase_add_test(save, a_capture_that_begins_while_memory_is_taken_is_in_the_way);
     suite_add_tcase(suite, save);
-    tcase_add_checked_fixture(load, make_pool, NULL);
+    tcase_add_checked_fixture(load, set_up, NULL);
     tcase_add_test(load, another_stream_waits_for_the_copies_out);
     tcase_add_test(load, a_load_on_another_stream_is_ordered_by_the_event);
     tcase_add_test(load, a_load_that_the_driver_refuses_changes_no_byte);
@@ -691,7 +683,7 @@ int main(void)
     tcase_add_test(load, contents_outlive_the_context_that_they_were_copied_in);
     tcase_add_test(load, a_stream_that_loads_twice_has_one_use);
     suite_add_tcase(suite, load);
-    tcase_add_checked_fixture(drop, make_pool, NULL);
+    tcase_add_checked_fixture(drop, set_up, NULL);
     tcase_add_test(drop, contents_dropped_while_another_stream_reads_them_are_kept);
     suite_add_tcase(suite, drop);
     return test_main(suite);

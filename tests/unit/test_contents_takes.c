@@ -5,12 +5,7 @@
 #include "driver/pinned.h"
 #include "pools/allocate.h"
 #include "support/world.h"
-#include "unit/unit.h"
-
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
+#include "unit/one_pool.h"
 
 static void (*meanwhile)(
     void);        /* while memory for contents is taken, as a callback might; NULL: nothing */
@@ -32,14 +27,11 @@ tarn_status __wrap_tn_pool_allocate(tarn_pool *from, const struct tn_request *re
     return status;
 }
 
-static void make_pool(void)
+static void set_up(void)
 {
+    make_pool();
     meanwhile = NULL;
     rooms = 0;
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-    other = test_stream();
 }
 
 static tarn_checkpoint *take(void)
@@ -134,7 +126,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("contents_takes");
-    TCase *tcase = test_case(suite, "take", make_pool, NULL);
+    TCase *tcase = test_case(suite, "take", set_up, NULL);
 
     tcase_add_loop_test(tcase, bytes_that_grow_while_memory_is_taken_have_room,
                         TARN_CONTENTS_DEVICE, TARN_CONTENTS_HOST + 1);

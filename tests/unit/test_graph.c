@@ -4,19 +4,14 @@
 #include "graphs/replay.h"
 #include "support/liar.h"
 #include "support/world.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
 static void *words; /* outside the pool: what the graphs add to */
 static tarn_sim_ledger before;
 
-static void make_pool(void)
+static void set_up(void)
 {
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
+    make_pool();
     words = unit_words(stream);
     before = test_ledger();
 }
@@ -208,21 +203,21 @@ int main(void)
     TCase *refused = tcase_create("refused");
     TCase *list = tcase_create("list");
 
-    tcase_add_checked_fixture(replay, make_pool, NULL);
+    tcase_add_checked_fixture(replay, set_up, NULL);
     tcase_add_test(replay, a_graph_replays_any_number_of_times);
     tcase_add_test(replay, a_captured_block_keeps_its_bytes_between_replays);
     suite_add_tcase(suite, replay);
-    tcase_add_checked_fixture(adopt, make_pool, NULL);
+    tcase_add_checked_fixture(adopt, set_up, NULL);
     tcase_add_test(adopt, a_users_graph_is_adopted_with_its_holds);
     tcase_add_test(adopt, a_graph_that_cannot_be_adopted_is_still_the_callers);
     suite_add_tcase(suite, adopt);
-    tcase_add_checked_fixture(refused, make_pool, NULL);
+    tcase_add_checked_fixture(refused, set_up, NULL);
     tcase_add_test(refused, a_replay_that_cannot_be_is_refused);
     tcase_add_test(refused, a_refused_destruction_poisons);
     unit_add_contract_test(refused, a_graph_enters_no_pool_that_another_thread_may_change);
     unit_add_contract_test(refused, a_graph_is_not_destroyed_under_a_lock);
     suite_add_tcase(suite, refused);
-    tcase_add_checked_fixture(list, make_pool, NULL);
+    tcase_add_checked_fixture(list, set_up, NULL);
     tcase_add_test(list, a_device_lists_its_graphs_until_they_are_destroyed);
     tcase_add_test(list, a_graph_that_was_not_made_is_not_listed);
     tcase_add_test(list, an_executable_costs_what_the_device_has_less_behind_it);

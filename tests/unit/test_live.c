@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/ordered.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
 static void *blocks[3];
 static tarn_expected expected[8];
 static tarn_live_diff *diff;
 
-static void make_pool(void)
+static void set_up(void)
 {
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
+    make_pool();
     for (size_t i = 0; i < 3; i++) {
         blocks[i] = unit_alloc(pool, 1000 + i, stream);
         expected[i] = (tarn_expected){blocks[i], 1000 + i};
@@ -145,7 +140,6 @@ END_TEST
 
 START_TEST(discarded_and_pending_blocks_are_not_live)
 {
-    tn_cu_stream other = test_stream();
     tarn_capture *capture = unit_begin(pool, other);
     void *discarded = unit_alloc(pool, 4096, other);
 
@@ -202,7 +196,7 @@ int main(void)
     Suite *suite = suite_create("live");
     TCase *compares = tcase_create("compare");
 
-    tcase_add_checked_fixture(compares, make_pool, NULL);
+    tcase_add_checked_fixture(compares, set_up, NULL);
     tcase_add_test(compares, an_exact_match_has_no_difference);
     tcase_add_test(compares, a_block_that_nobody_expects_is_unexpected);
     tcase_add_test(compares, nothing_expected_means_every_block_in_order_of_address);

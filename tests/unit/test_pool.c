@@ -12,12 +12,8 @@
 #include "pools/free.h"
 #include "pools/handover.h"
 #include "unit/refused_records.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
 static struct tn_order order;
 
 static struct tn_lock *
@@ -38,12 +34,9 @@ void __wrap_tn_lock_acquire(struct tn_lock *lock)
     __real_tn_lock_acquire(lock);
 }
 
-static void make_pool(void)
+static void set_up(void)
 {
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-    other = test_stream();
+    make_pool();
     order = unit_order(device, stream);
 }
 
@@ -557,11 +550,11 @@ int main(void)
     TCase *find = tcase_create("lock");
     TCase *frees = tcase_create("free");
 
-    tcase_add_checked_fixture(life, make_pool, NULL);
+    tcase_add_checked_fixture(life, set_up, NULL);
     tcase_add_test(life, a_new_pool_is_empty_and_in_its_devices_list);
     tcase_add_test(life, a_name_too_long_is_cut);
     suite_add_tcase(suite, life);
-    tcase_add_checked_fixture(allocation, make_pool, NULL);
+    tcase_add_checked_fixture(allocation, set_up, NULL);
     tcase_add_test(allocation, sizes_are_rounded_up_to_512_bytes);
     tcase_add_test(allocation, every_alignment_is_kept);
     tcase_add_test(allocation, sequence_numbers_rise);
@@ -575,13 +568,13 @@ int main(void)
         an_allocation_that_finds_no_record_after_a_look_at_what_is_pending_changes_nothing);
     tcase_add_test(allocation, a_capture_that_is_not_known_gets_nothing);
     suite_add_tcase(suite, allocation);
-    tcase_add_checked_fixture(ladder, make_pool, NULL);
+    tcase_add_checked_fixture(ladder, set_up, NULL);
     tcase_add_test(ladder, the_ladder_is_climbed_down_until_memory_is_found);
     tcase_add_test(ladder, the_ladder_gives_back_free_memory_of_other_pools_after_a_wait);
     tcase_add_test(ladder, proven_memory_of_other_pools_goes_without_a_wait);
     tcase_add_test(ladder, out_of_memory_names_who_holds_what);
     suite_add_tcase(suite, ladder);
-    tcase_add_checked_fixture(find, make_pool, NULL);
+    tcase_add_checked_fixture(find, set_up, NULL);
     tcase_add_test(find, an_address_of_nobody_is_not_ours);
     tcase_add_test(find, a_block_is_found_at_its_address_alone);
     tcase_add_test(find, a_segment_is_found_at_every_byte);
@@ -589,7 +582,7 @@ int main(void)
     tcase_add_test(find, a_segment_that_is_just_being_taken_apart_is_nobodys);
     tcase_add_test(find, a_pool_that_ends_before_it_is_locked_has_its_lock_still);
     suite_add_tcase(suite, find);
-    tcase_add_checked_fixture(frees, make_pool, NULL);
+    tcase_add_checked_fixture(frees, set_up, NULL);
     tcase_add_test(frees, blocks_of_an_aborted_capture_are_discarded_until_they_are_freed);
     tcase_add_test(frees, a_block_freed_during_a_capture_becomes_captured);
     tcase_add_test(frees, memory_that_passed_to_another_order_waits_for_a_proof);

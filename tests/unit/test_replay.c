@@ -8,12 +8,8 @@
 #include "pools/captures.h"
 #include "pools/series.h"
 #include "support/world.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
 static void *words; /* outside the pool: what the graphs add to */
 
 /* A thread that is launching the only graph, until others have slept that often. */
@@ -72,12 +68,9 @@ int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest)
     return __real_nanosleep(pause, rest);
 }
 
-static void make_pool(void)
+static void set_up(void)
 {
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-    other = test_stream();
+    make_pool();
     words = unit_words(stream);
 }
 
@@ -649,7 +642,7 @@ int main(void)
     TCase *tcase = tcase_create("replay");
 
     suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_checked_fixture(tcase, set_up, NULL);
     tcase_add_test(tcase, a_single_graph_replays_on_any_stream);
     tcase_add_test(tcase, a_single_graph_replays_behind_a_fence_of_its_own);
     tcase_add_test(tcase, replays_go_on_when_the_context_of_the_last_one_is_gone);

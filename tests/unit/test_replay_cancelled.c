@@ -7,12 +7,8 @@
 #include "driver/idle.h"
 #include "graphs/replay.h"
 #include "support/world.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
 static void *words;
 static int launching_for; /* naps of others, of a thread that launches the only graph */
 
@@ -28,12 +24,9 @@ int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest)
     return __real_nanosleep(pause, rest);
 }
 
-static void make_pool(void)
+static void set_up(void)
 {
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-    other = test_stream();
+    make_pool();
     words = unit_words(stream);
 }
 
@@ -117,7 +110,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("cancelled replays");
-    TCase *tcase = test_case(suite, "cancelled", make_pool, NULL);
+    TCase *tcase = test_case(suite, "cancelled", set_up, NULL);
 
     tcase_add_loop_test(tcase, a_thread_that_ends_in_a_launch_leaves_the_record_as_behind_it, 0, 3);
     tcase_add_test(tcase, a_replay_that_waits_for_another_launch_is_no_cancellation_point);

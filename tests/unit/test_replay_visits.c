@@ -9,20 +9,13 @@
 #include "pools/captures.h"
 #include "pools/series.h"
 #include "support/world.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
 static void *words; /* outside the pool: what the graphs add to */
 
-static void make_pool(void)
+static void set_up(void)
 {
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-    other = test_stream();
+    make_pool();
     words = unit_words(stream);
 }
 
@@ -320,7 +313,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("visits of restores");
-    TCase *tcase = test_case(suite, "visits", make_pool, NULL);
+    TCase *tcase = test_case(suite, "visits", set_up, NULL);
 
     tcase_add_test(tcase, nobody_replays_while_a_restore_visits);
     tcase_add_test(tcase, pools_do_not_merge_while_a_restore_visits);

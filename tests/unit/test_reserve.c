@@ -4,12 +4,8 @@
 #include "pools/arena_table.h"
 #include "pools/arenas.h"
 #include "unit/refused_records.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
 static struct tn_order order;
 
 static bool takes_records; /* looking at pending blocks takes all that are set aside */
@@ -36,12 +32,9 @@ uint64_t __wrap_tn_live_bring_near(const struct tn_chunk *chunk)
     return __real_tn_live_bring_near(chunk);
 }
 
-static void make_pool(void)
+static void set_up(void)
 {
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
-    other = test_stream();
+    make_pool();
     order = unit_order(device, stream);
 }
 
@@ -441,7 +434,7 @@ int main(void)
     TCase *tcase = tcase_create("reserve");
 
     suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_checked_fixture(tcase, set_up, NULL);
     tcase_add_test(tcase, memory_reserved_ahead_needs_no_driver_call);
     tcase_add_test(tcase, what_the_next_allocations_write_is_brought_near);
     tcase_add_test(tcase, memory_reserved_ahead_needs_no_host_memory);

@@ -3,14 +3,10 @@
 #include "pools/arenas.h"
 #include "pools/handover.h"
 #include "support/world.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
 enum { WORDS = 1024, SPIN_MS = 300 };
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
 static tarn_checkpoint *first;
 static tarn_checkpoint *second;
 static void *address;
@@ -40,12 +36,9 @@ tarn_status __wrap_tn_gpu_wait_idle(struct tn_gpu *gpu)
     return status;
 }
 
-static void make_pool(void)
+static void set_up(void)
 {
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-    other = test_stream();
+    make_pool();
     meanwhile = restore_first;
 }
 
@@ -271,7 +264,7 @@ int main(void)
     Suite *suite = suite_create("restore concurrent");
     TCase *tcase = tcase_create("copies");
 
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_checked_fixture(tcase, set_up, NULL);
     tcase_add_loop_test(tcase, copies_into_a_block_that_stays_are_waited_for, 0, 2);
     tcase_add_loop_test(tcase, copies_into_a_block_that_came_back_are_waited_for, 0, 2);
     tcase_add_test(tcase, a_block_that_was_freed_and_revived_during_the_wait_is_waited_for);

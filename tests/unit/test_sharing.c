@@ -8,22 +8,15 @@
 #include "pools/arenas.h"
 #include "pools/end.h"
 #include "pools/handover.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
 enum { GUEST_FREES = 16 /* before an arena has an inbox */ };
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
 static struct tn_order order;
 
-static void make_pool(void)
+static void set_up(void)
 {
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
-    other = test_stream();
+    make_pool();
     order = unit_order(device, stream);
 }
 
@@ -553,7 +546,7 @@ int main(void)
     Suite *suite = suite_create("sharing");
     TCase *tcase = tcase_create("an arena and other threads");
 
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_checked_fixture(tcase, set_up, NULL);
     tcase_add_test(tcase, an_arena_gets_an_inbox_when_others_have_freed_in_it_some_times);
     tcase_add_test(tcase, without_memory_for_an_inbox_all_goes_on_as_before);
     tcase_add_test(tcase, who_allocates_takes_what_others_have_freed);

@@ -7,20 +7,13 @@
 #include "pools/arena_table.h"
 #include "pools/arenas.h"
 #include "pools/handover.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
 static struct tn_order order;
 
-static void make_pool(void)
+static void set_up(void)
 {
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
-    other = test_stream();
+    make_pool();
     order = unit_order(device, stream);
 }
 
@@ -664,7 +657,7 @@ int main(void)
     Suite *suite = suite_create("steady");
     TCase *tcase = tcase_create("one arena");
 
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_checked_fixture(tcase, set_up, NULL);
     tcase_add_test(tcase, memory_of_the_streams_own_is_served_and_taken_back);
     tcase_add_test(tcase, what_was_freed_last_is_loose_until_it_is_asked_for_otherwise);
     tcase_add_test(tcase, what_was_freed_lately_is_found_by_its_size);

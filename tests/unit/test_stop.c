@@ -4,20 +4,13 @@
 #include "graphs/stop.h"
 #include "support/liar.h"
 #include "support/world.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
 static tarn_sim_ledger before;
 
-static void make_pool(void)
+static void set_up(void)
 {
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-    other = test_stream();
+    make_pool();
     before = test_ledger();
 }
 
@@ -125,7 +118,7 @@ int main(void)
     Suite *suite = suite_create("stop");
     TCase *broken = tcase_create("broken");
 
-    tcase_add_checked_fixture(broken, make_pool, NULL);
+    tcase_add_checked_fixture(broken, set_up, NULL);
     tcase_add_test(broken, an_invalidated_capture_can_only_be_aborted);
     tcase_add_test(broken, a_capture_ended_elsewhere_can_only_be_aborted);
     tcase_add_test(broken, a_later_capture_of_the_stream_is_left_alone);

@@ -2,18 +2,13 @@
 #include "graphs/replay.h"
 #include "graphs/update.h"
 #include "support/world.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
 static void *words; /* outside the pool: what the graphs add to */
 
-static void make_pool(void)
+static void set_up(void)
 {
-    device = unit_device();
-    pool = unit_pool(device);
-    stream = test_stream();
+    make_pool();
     words = unit_words(stream);
 }
 
@@ -70,7 +65,7 @@ int main(void)
     TCase *tcase = tcase_create("update");
 
     suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_checked_fixture(tcase, set_up, NULL);
     tcase_add_test(tcase, the_capture_becomes_the_graphs_template);
     tcase_add_test(tcase, replays_are_ordered_after_an_update);
     tcase_add_test(tcase, a_refused_capture_stays_stopped);

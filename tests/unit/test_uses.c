@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/uses.h"
 #include "claims/check.h"
-#include "unit/unit.h"
+#include "unit/one_pool.h"
 
-static tarn_device *device;
-static tarn_pool *pool;
-static tn_cu_stream stream;
-static tn_cu_stream other;
 static tn_cu_stream third;
 static tarn_checkpoint *checkpoint;
 
-static void make_pool(void)
+static void set_up(void)
 {
-    device = unit_device();
-    pool = unit_pool_of(device, "net", 0);
-    stream = test_stream();
-    other = test_stream();
+    make_pool();
     third = test_stream();
 }
 
@@ -154,7 +147,7 @@ int main(void)
     TCase *tcase = tcase_create("uses");
 
     suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
+    tcase_add_checked_fixture(tcase, set_up, NULL);
     tcase_add_test(tcase, a_revived_block_has_the_uses_that_it_had);
     tcase_add_test(tcase, a_kept_block_keeps_the_uses_that_it_has);
     tcase_add_test(tcase, a_retired_stream_is_no_use_any_more);
