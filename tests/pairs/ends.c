@@ -159,7 +159,7 @@ static _Thread_local jmp_buf back;
 static bool leave(tarn_device *device, size_t wanted_bytes, void *user)
 {
     struct pairs_member *m = user;
-    void (*inside)(struct pairs_member * other) = m->inside;
+    void (*inside)(struct pairs_member * other);
     bool first = pairs_lift_limit(m, device);
 
     (void)wanted_bytes;
@@ -167,6 +167,7 @@ static bool leave(tarn_device *device, size_t wanted_bytes, void *user)
         return m->number > 0;
     if (!first)
         return false;
+    inside = m->inside;
     m->inside = NULL;
     pairs_is_inside = true;
     if (inside != NULL)
