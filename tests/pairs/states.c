@@ -259,7 +259,7 @@ static bool capture_sections(struct pairs_member *m, void *found[FOUND_BLOCKS])
     if (graphs[0] == NULL)
         return false;
     (void)NEED(tarn_graph_replay(graphs[0], m->streams[0]));
-    if (pairs_is_well() && DRIVE(cu.cuStreamSynchronize(m->streams[0])))
+    if (pairs_is_well())
         (void)DRIVE(pairs_write(m->streams[1], found[5], PAIRS_STANDARD, 3));
     if (!NEED(tarn_free_on(found[5], m->streams[1])))
         GIVE(tarn_free(found[5]));
