@@ -314,6 +314,49 @@ START_TEST(questions_prove_all_that_was_freed_until_the_last)
 }
 END_TEST
 
+/* A thread that does not own the arena asks with the second one. */
+static void free_two(void **blocks, size_t *freed)
+{
+    for (int i = 0; i < 2; i++)
+        OK(tarn_free_on(blocks[(*freed)++], other));
+}
+
+/* The second event is not made, or not recorded, and later not recorded again: the first one stands, and
+ * nothing says that the second one proves anything. */
+START_TEST(a_second_question_that_is_refused_does_no_harm)
+{
+    static const char *const calls[] = {"cuEventRecord", "cuEventCreate"};
+    const struct tn_progress *progress = &arena_of(other)->progress;
+    void *blocks[8];
+    size_t freed = 0;
+    uint64_t stamp;
+
+    alloc_all(blocks, 8, 64 * MIB);
+    test_synchronize(other);
+    sim.hold_work();
+    test_fill(other, blocks[7], 7, 4);
+    free_two(blocks, &freed);
+    stamp = progress->asked_stamp;
+    ck_assert_uint_ne(stamp, 0);
+    sim.plan_fault(calls[_i], 1, 2, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    free_two(blocks, &freed);
+    ck_assert_uint_ge(sim.clear_fault(NULL), 1);
+    ck_assert_ptr_null(progress->later);
+    free_two(blocks, &freed);
+    ck_assert_uint_gt(progress->later_stamp, stamp);
+    sim.plan_fault("cuEventRecord", 1, 2, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    free_two(blocks, &freed);
+    ck_assert_uint_eq(sim.clear_fault(NULL), 2);
+    ck_assert_uint_eq(progress->asked_stamp, stamp);
+    ck_assert_uint_eq(progress->later_stamp, 0);
+    ck_assert_ptr_null(progress->later);
+    sim.resume_work();
+    test_synchronize(other);
+    (void)unit_alloc(pool, 64 * MIB, stream); /* looks whether it is done */
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 /* Another stream's handle says nothing about the block's own stream. */
 START_TEST(frees_that_name_no_stream_or_another_ask_none)
 {
@@ -481,6 +524,7 @@ int main(void)
     tcase_add_loop_test(tcase, frees_that_name_their_stream_ask_it, 0, 2);
     tcase_add_test(tcase, frees_ask_where_less_is_live_than_at_most_since_the_lock);
     tcase_add_test(tcase, questions_prove_all_that_was_freed_until_the_last);
+    tcase_add_loop_test(tcase, a_second_question_that_is_refused_does_no_harm, 0, 2);
     tcase_add_test(tcase, frees_that_name_no_stream_or_another_ask_none);
     tcase_add_test(tcase, frees_of_what_is_allocated_again_ask_none);
     tcase_add_test(tcase, falls_go_on_behind_the_pools_lock);
