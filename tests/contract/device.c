@@ -107,7 +107,6 @@ static const struct {
     {TN_CU_ATTR_DMA_BUF_SUPPORTED, "buffers for other devices", 1},
     {TN_CU_ATTR_IPC_EVENT_SUPPORTED, "interprocess events", 1},
     {TN_CU_ATTR_HANDLE_TYPE_FABRIC_SUPPORTED, "handles for other nodes", 1},
-    {TN_CU_ATTR_MULTICAST_SUPPORTED, "multicast", 0},
     {TN_CU_ATTR_HOST_NUMA_ID, "its NUMA node", 0},
     {TN_CU_ATTR_HOST_NUMA_VMM_SUPPORTED, "memory of NUMA nodes", 1},
     {TN_CU_ATTR_HOST_VMM_SUPPORTED, "memory of the host", 1},
@@ -124,11 +123,12 @@ CASE_BODY(attribute_values)
     }
 }
 
-/* Attributes that name a machine's parts, or its place in a system: shown without their value. */
+/* Attributes that name a machine's parts, or its place in a system (132, multicast, is 1 where GPUs are linked): shown
+ * without their value. */
 static bool differs_by_machine(int attribute)
 {
-    static const int such[] = {33,  34,  50,  85,
-                               131, 134, 139, 140}; /* PCI, group, nodes, identities */
+    static const int such[] = {33,  34,  50,  85, 131,
+                               132, 134, 139, 140}; /* PCI, group, nodes, identities */
     for (size_t i = 0; i < sizeof such / sizeof such[0]; i++) {
         if (such[i] == attribute)
             return true;
