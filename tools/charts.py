@@ -7,10 +7,10 @@ picture changes when a figure does. Nothing but the standard library is needed.
 import math
 
 WIDTH = 760
-INK, GREY, FAINT, PALE = "#1f2430", "#6b7280", "#e3e6ea", "#9aa1ab"
-TARGET = "#b3123c"
-COLORS = ["#2563c9", "#e3a23b", "#0f8a6d", "#8b4fc4", "#64748b"]
-MET, MISSED = "#0f8a6d", "#b3123c"
+INK, GREY, FAINT, PALE = "#123", "#667", "#ddd", "#999"
+TARGET = "#b13"
+COLORS = ["#26c", "#ea4", "#186", "#84c", "#678"]
+MET, MISSED = "#186", "#b13"
 
 
 def number(value):
@@ -50,7 +50,7 @@ class Svg:
             f'font-family="Helvetica, Arial, sans-serif" font-size="12" fill="{INK}">',
             f"<title>{escape(title)}</title>",
             f"<desc>{escape(description)}</desc>",
-            f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
+            f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
         ]
         self.text(20, 26, title, size=15, weight="bold")
         self.text(20, 45, description, color=GREY)
@@ -75,7 +75,7 @@ class Svg:
 
     def dot(self, x, y, color, radius=4):
         self.parts.append(f'<circle cx="{at(x)}" cy="{at(y)}" r="{radius:g}" fill="{color}" '
-                          'stroke="#ffffff"/>')
+                          'stroke="#fff"/>')
 
     def path(self, points, color, dash=""):
         dashed = f' stroke-dasharray="{dash}"' if dash else ""

@@ -25,7 +25,8 @@
  *   CAPTURE_BROKEN.
  * - If a capture begins on the stream of a take, restore or tarn_calloc, the call answers
  *   WRONG_STATE.
- * - The stream of an allocation or of tarn_pool_reserve may be destroyed.
+ * - The stream of an allocation outside captures, or of tarn_pool_reserve, may be destroyed. In a
+ *   capture it lives on (memory.h).
  * - The stream of a take, restore, verification or tarn_calloc may not: its work comes behind.
  *
  * All functions may be called from any thread, during captures, and from within a callback. */

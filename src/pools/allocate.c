@@ -75,14 +75,14 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
     TN_ASSERT(tn_block_address(block) == start && tn_block_is_of(block, attempt->request->order));
 }
 
-/* Grows the heap. Outside captures the call then asks its stream, whose handle is valid now: places
- * which memory has left wait for an event. */
+/* Grows the heap. Outside captures the first attempt then asks its stream, whose handle is valid
+ * now: places which memory has left wait for an event. */
 static tarn_status grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, bool frugal,
-                        tn_cu_stream stream)
+                        bool first, tn_cu_stream stream)
 {
     tarn_status status = tn_heap_grow(pool, heap, bytes, frugal);
 
-    if (status == TARN_OK && !tn_arena_is_captured(heap->arena) && pool->vacated.count > 0)
+    if (status == TARN_OK && first && !tn_arena_is_captured(heap->arena) && pool->vacated.count > 0)
         tn_proofs_ask(pool, heap->arena, stream);
     return status;
 }
@@ -97,6 +97,8 @@ static tarn_status try_allocate(tarn_pool *pool, const void *context, bool fruga
     uint64_t room = bytes + request->alignment - TN_BLOCK_BYTES_MIN;
     uint64_t capture_id = request->order.capture_id;
     struct tn_hold *hold = capture_id != 0 ? tn_hold_find(&pool->holds, capture_id) : NULL;
+    /* Later a function of the program may have destroyed the stream: the handle may be another's. */
+    bool first = !*attempt->met;
     struct tn_arena *arena;
     struct tn_heap *heap;
     struct tn_block *block;
@@ -112,11 +114,11 @@ static tarn_status try_allocate(tarn_pool *pool, const void *context, bool fruga
     status = tn_arena_meet(arena, attempt->stream, attempt->met);
     if (status != TARN_OK)
         return status;
-    if (capture_id == 0 && !tn_stream_is_default(attempt->stream))
+    if (first && capture_id == 0 && !tn_stream_is_default(attempt->stream))
         atomic_store(&arena->stream, (uintptr_t)attempt->stream);
     if (!tn_steady_provide(arena) || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
-    if (tn_arena_unasked_left(arena) == 0)
+    if (first && tn_arena_unasked_left(arena) == 0)
         tn_proofs_ask(pool, arena, attempt->stream);
     heap = arena->heaps[tn_kind_of(bytes)];
     block = tn_heap_find(pool, heap, room);
@@ -135,7 +137,7 @@ static tarn_status try_allocate(tarn_pool *pool, const void *context, bool fruga
     if (block == NULL && capture_id == 0)
         block = tn_heap_borrow(pool, heap, room);
     if (block == NULL) {
-        status = grow(pool, heap, room, frugal, attempt->stream);
+        status = grow(pool, heap, room, frugal, first, attempt->stream);
         if (status != TARN_OK)
             return status;
         block = tn_heap_find(pool, heap, room);

@@ -31,7 +31,8 @@ static inline bool tn_pool_has_proven(const tarn_pool *pool, const struct tn_are
             tn_progress_proves(&arena->progress, stamp));
 }
 
-/* Asks the stream, which is the arena's, as this call has looked at it. */
+/* Asks the stream, which is the arena's, as this call has looked at it. No function of the program
+ * has run since then: it may destroy the stream. */
 void tn_proofs_ask(tarn_pool *pool, struct tn_arena *arena, tn_cu_stream stream);
 
 /* An allocation without room in its arena looks which events are done: at all of them, or a few that

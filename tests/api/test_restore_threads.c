@@ -202,16 +202,15 @@ START_TEST(a_take_has_the_bytes_that_a_restore_before_it_copies)
     const tarn_contents first = _i % 2 == 0 ? TARN_CONTENTS_DEVICE : TARN_CONTENTS_HOST;
     const tarn_contents second = _i / 2 % 2 == 0 ? TARN_CONTENTS_DEVICE : TARN_CONTENTS_HOST;
     const bool goes = _i / 4 != 0; /* the first, and the event behind its copies with it */
-    void *block = test_alloc(world.pool, MIB, world.stream);
+    void *block = test_alloc(world.pool, MIB, world.side); /* so the restore does not wait */
     tarn_checkpoint *before;
     tarn_checkpoint *behind;
 
     for (uint32_t round = 0; round < 4; round++) {
-        test_fill(world.stream, block, 1, 1000);
-        OK(tarn_checkpoint_take(world.pool, first, world.stream, &before));
-        test_synchronize(world.stream);
-        test_fill(world.stream, block, 2, 1000);
-        test_synchronize(world.stream);
+        test_fill(world.side, block, 1, 1000);
+        OK(tarn_checkpoint_take(world.pool, first, world.side, &before));
+        test_fill(world.side, block, 2, 1000);
+        test_synchronize(world.side);
         test_spin(world.side, 20);
         OK(tarn_checkpoint_restore(before, world.side, NULL));
         if (goes)

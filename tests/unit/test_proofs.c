@@ -2,6 +2,8 @@
 /* Memory that one stream has freed, and that another gets once an event has proven it idle. */
 #include "pools/proofs.h"
 
+#include <stdlib.h>
+
 #include "observe/pool_check.h"
 #include "pools/grow.h"
 #include "unit/two_streams.h"
@@ -504,6 +506,80 @@ START_TEST(a_question_that_is_refused_proves_nothing)
 }
 END_TEST
 
+static void *working_on; /* the work still writes there */
+static bool makes_room_by_a_free;
+
+/* From a third stream: its places are vacated. */
+static void move_memory(void)
+{
+    tn_cu_stream third = test_stream();
+
+    OK(tarn_free(unit_alloc(pool, 64 * MIB, third)));
+    (void)unit_alloc(pool, 2 * MIB, third);
+    test_synchronize(third);
+    (void)unit_alloc(pool, 96 * MIB, stream);
+    ck_assert_uint_ge(pool->vacated.count, 1);
+}
+
+/* Makes room, destroys the stream of the allocation that calls it, and makes the next stream, to which
+ * the driver gives the same handle. */
+static bool destroy_the_stream(tarn_device *of, size_t wanted_bytes, void *user)
+{
+    const tn_cu_stream gone = other;
+    const bool makes_room = working_on != NULL;
+
+    (void)of;
+    (void)wanted_bytes;
+    (void)user;
+    if (!makes_room)
+        return false;
+    if (makes_room_by_a_free) {
+        sim.hold_work();
+        test_fill(gone, working_on, 7, 16);
+        OK(tarn_free(working_on));
+    } else {
+        OK(tarn_pool_set_limit(pool, 0));
+        move_memory();
+    }
+    working_on = NULL;
+    test_destroy_stream(gone);
+    other = test_stream();
+    ck_assert_ptr_eq(other, gone);
+    return true;
+}
+
+static void make_arenas_of_streams_with_handles_used_again(void)
+{
+    ck_assert_int_eq(setenv("TARN_SIM_STRICT", "0", 1), 0);
+    make_arenas();
+}
+
+/* _i: its next attempt finds the memory freed; it grows, with places which memory has left. */
+START_TEST(a_stream_that_the_program_destroys_meanwhile_is_not_asked)
+{
+    struct tn_arena *arena = arena_of(other);
+    char *freed = unit_alloc(pool, 64 * MIB, other);
+    void *address = NULL;
+
+    while (tarn_pool_malloc(pool, MIB, 0, other, &address) == TARN_OK) /* nothing is free then */
+        OK(tarn_pool_set_limit(pool, mapped()));
+    makes_room_by_a_free = _i == 0;
+    working_on = freed;
+    OK(tarn_device_add_free_callback(device, destroy_the_stream, NULL));
+    OK(tarn_pool_malloc(pool, _i == 0 ? 4 * MIB : 128 * MIB, 0, other, &address));
+    ck_assert_ptr_null(working_on);
+    ck_assert(!arena->was_asked);
+    if (_i == 0) {
+        OK(tarn_pool_set_limit(pool, 0));
+        address = unit_alloc(pool, 32 * MIB, stream);
+        ck_assert((char *)address >= freed + 64 * MIB || (char *)address + 32 * MIB <= freed);
+    }
+    if (_i == 0)
+        sim.resume_work();
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("proofs");
@@ -533,6 +609,10 @@ int main(void)
     tcase_add_test(tcase, a_stream_is_asked_after_frees_of_a_part_of_its_memory);
     tcase_add_test(tcase, an_event_that_is_refused_does_no_harm);
     tcase_add_test(tcase, a_question_that_is_refused_proves_nothing);
+    suite_add_tcase(suite, tcase);
+    tcase = tcase_create("handles used again");
+    tcase_add_checked_fixture(tcase, make_arenas_of_streams_with_handles_used_again, NULL);
+    tcase_add_loop_test(tcase, a_stream_that_the_program_destroys_meanwhile_is_not_asked, 0, 2);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }
