@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of bench/results. A line that is kept is lean: a field that says nothing is left out, and so are the fields of
-the run where it is that of the line before. All are there again when the file is read."""
+the run, and the row, where they are those of the line before. All are there again when the file is read."""
 import json
 
 # What a line has whose field was left out. A single sample is its own spread.
@@ -17,7 +17,7 @@ def parse(text, before=None):
     """The result that a line of JSON is, with all fields. before: the result of the line before; None: none."""
     line = json.loads(text)
     if before is not None and "date" not in line:
-        line = {**run_of(before), **line}
+        line = {**run_of(before), **{name: before[name] for name in ("row",) if name in before}, **line}
     if "median" in line:
         line = {**ABSENT, **{name: line["median"] for name in SPREAD}, "samples": 1, **line}
     return line
@@ -37,8 +37,9 @@ def lean(line, before=None):
             if not (name in ABSENT and value == ABSENT[name])}
     if line.get("samples") == 1 and all(line.get(name) == line["median"] for name in SPREAD):
         kept = {name: value for name, value in kept.items() if name not in (*SPREAD, "samples")}
-    if before is not None and run_of(line) == run_of(before):
-        kept = {name: value for name, value in kept.items() if name not in RUN}
+    if before is not None and run_of(line) == run_of(before) and ("row" in line) == ("row" in before):
+        same = RUN if line.get("row") != before.get("row") else (*RUN, "row")
+        kept = {name: value for name, value in kept.items() if name not in same}
     return json.dumps(kept, ensure_ascii=False)
 
 

@@ -82,6 +82,15 @@ class Performance(unittest.TestCase):
         self.assertEqual([text.count("date") for text in texts], [1, 0, 1, 1, 1])
         self.assertEqual([text.count("device") for text in texts], [1, 0, 1, 0, 1])
 
+    def test_a_row_is_written_once(self):
+        count = {name: value for name, value in line(1, 4).items() if name != "row"}
+        entries = [results.parse(json.dumps(entry))
+                   for entry in (line(1, 1), line(1, 2), line(1, 3, row="trace"), count, line(1, 5))]
+        self.path.write_text(results.text_of(entries))
+        self.assertEqual([entry for _, entry in results.read(self.path)], entries)
+        texts = self.path.read_text().splitlines()
+        self.assertEqual([text.count("row") for text in texts], [1, 0, 1, 0, 1])
+
     def test_a_file_with_lines_that_could_be_leaner_is_not_thin(self):
         self.path.write_text(json.dumps(line(1, 1)) + "\n")
         with contextlib.redirect_stdout(io.StringIO()):
