@@ -345,15 +345,13 @@ static bool free_here(struct tn_arena *arena, const struct tn_chunk *chunk, uint
     return tn_sharing_free_here(arena, chunk, address);
 }
 
-/* By a thread other than the owner. */
+/* By the user of a moment ago, which is not the owner. */
 static bool lock_and_free(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address,
                           bool told)
 {
     bool done;
 
     TN_ASSERT(chunk != NULL && arena != NULL);
-    if (!tn_arena_is_user(arena))
-        return free_as_guest(arena, chunk, address);
     tn_arena_lock(arena);
     if (tn_arena_is_user(arena))
         tn_arena_use(arena);
@@ -362,33 +360,40 @@ static bool lock_and_free(struct tn_arena *arena, const struct tn_chunk *chunk, 
     return done;
 }
 
-bool tn_steady_finish_free(uint64_t address, bool told, struct tn_steady_rest rest)
+bool tn_steady_free_and_leave(struct tn_block *block)
+{
+    struct tn_heap *heap = block->heap;
+    struct tn_arena *arena = heap->arena;
+    bool done;
+
+    TN_ASSERT(block->state == TN_BLOCK_LIVE && tn_arena_is_locked(arena));
+    done = tn_loose_free(arena, heap, block);
+    tn_arena_leave(arena);
+    return done;
+}
+
+bool tn_steady_free_in(struct tn_chunk *chunk, uint64_t address, bool told)
 {
     struct tn_arena *arena;
     bool done;
 
-    if (rest.chunk == NULL)
+    if (chunk == NULL)
         return false;
-    if (rest.block != NULL) {
-        arena = rest.block->heap->arena;
-        TN_ASSERT(rest.block->state == TN_BLOCK_LIVE);
-        done = tn_loose_free(arena, rest.block->heap, rest.block);
-        tn_arena_leave(arena);
-        return done;
-    }
-    arena = atomic_load_explicit(&rest.chunk->arena, memory_order_acquire);
+    arena = atomic_load_explicit(&chunk->arena, memory_order_acquire);
     if (arena == NULL)
         return false;
-    if (tn_arena_magazines(arena) != NULL && tn_sharing_put_round(arena, rest.chunk, address))
+    if (tn_arena_magazines(arena) != NULL && tn_sharing_put_round(arena, chunk, address))
         return true;
-    if (!tn_arena_enter(arena)) {
-        done = lock_and_free(arena, rest.chunk, address, told);
+    if (!tn_arena_is_user(arena)) {
+        done = free_as_guest(arena, chunk, address);
+    } else if (!tn_arena_enter(arena)) {
+        done = lock_and_free(arena, chunk, address, told);
     } else {
-        done = free_here(arena, rest.chunk, address, told);
+        done = free_here(arena, chunk, address, told);
         tn_arena_leave(arena);
     }
     return done || (tn_arena_magazines(arena) != NULL &&
-                    tn_sharing_free_of_magazine(arena, NULL, rest.chunk, address));
+                    tn_sharing_free_of_magazine(arena, NULL, chunk, address));
 }
 
 /* Frees the blocks in the inbox and on their way there, and lets no more in. The pool is locked:

@@ -58,12 +58,11 @@ static TN_ALWAYS_INLINE void *tn_steady_make_live(struct tn_arena *arena, struct
     return (void *)(uintptr_t)tn_block_address(block);
 }
 
-/* Chosen, not computed: computing takes more instructions, again at each use. */
+/* Computed: a program's sizes would mislead a branch. */
 static TN_ALWAYS_INLINE struct tn_heap *tn_steady_heap_for(struct tn_arena *arena, uint64_t bytes)
 {
     TN_ASSERT(bytes > 0);
-    return tn_kind_of(bytes) == TN_HEAP_SMALL ? arena->heaps[TN_HEAP_SMALL]
-                                              : arena->heaps[TN_HEAP_LARGE];
+    return arena->heaps[tn_kind_of(bytes)];
 }
 
 static TN_ALWAYS_INLINE bool tn_arena_allocate_inline(struct tn_arena *arena, uint64_t requested,
@@ -243,7 +242,18 @@ static TN_ALWAYS_INLINE bool tn_steady_try_free(uint64_t address, bool told,
     return true;
 }
 
-bool tn_steady_finish_free(uint64_t address, bool told, struct tn_steady_rest rest);
+/* Both frees which are left: of the block, whose arena the owner has entered; of what lies at the
+ * address in the chunk, NULL: none. False: nothing has changed. */
+bool tn_steady_free_and_leave(struct tn_block *block);
+bool tn_steady_free_in(struct tn_chunk *chunk, uint64_t address, bool told);
+
+/* Does what tn_steady_try_free has left. False: nothing has changed. */
+static TN_ALWAYS_INLINE bool tn_steady_finish_free(uint64_t address, bool told,
+                                                   struct tn_steady_rest rest)
+{
+    return TN_LIKELY(rest.block != NULL) ? tn_steady_free_and_leave(rest.block)
+                                         : tn_steady_free_in(rest.chunk, address, told);
+}
 
 /* Frees the live block that begins at the address, if there is any, for a caller that names its
  * arena's stream. False: nothing has changed; call tn_pool_lock_block. Where other threads share the

@@ -47,11 +47,17 @@ static bool is_in_table(const struct tn_arena *arena)
     return arena->fence == NULL;
 }
 
+static size_t capacity_of(const struct tn_arena_table *table)
+{
+    return table->last + 1;
+}
+
 static void empty(struct tn_arena_table *table)
 {
-    for (size_t i = 0; i < table->capacity; i++) {
+    for (size_t i = 0; i < capacity_of(table); i++) {
         atomic_store_explicit(&table->entries[i].arena, NULL, memory_order_relaxed);
         atomic_store_explicit(&table->entries[i].key, 0, memory_order_relaxed);
+        atomic_store_explicit(&table->hints[i], NULL, memory_order_relaxed);
     }
     table->used = 0;
 }
@@ -72,20 +78,22 @@ static struct tn_arena_table *next_table(tarn_pool *pool, const struct tn_arena_
     const size_t capacity = capacity_for(pool);
     struct tn_arena_table *next = pool->tables;
 
-    while (next != NULL && (next == table || next->capacity != capacity))
+    while (next != NULL && (next == table || capacity_of(next) != capacity))
         next = next->next;
     if (next != NULL) {
         empty(next);
         return next;
     }
-    next = tn_host_alloc_lasting(sizeof *next + capacity * sizeof next->entries[0]);
+    next = tn_host_alloc_lasting(sizeof *next +
+                                 capacity * (sizeof next->entries[0] + sizeof next->hints[0]));
     if (next == NULL)
         return NULL;
-    next->capacity = capacity;
+    next->hints = (_Atomic(struct tn_arena *) *)(void *)&next->entries[capacity];
+    next->last = capacity - 1;
     next->used = 0;
     next->next = pool->tables;
     pool->tables = next;
-    TN_ASSERT((next->capacity & (next->capacity - 1)) == 0 && next != table);
+    TN_ASSERT((capacity & next->last) == 0 && next != table);
     return next;
 }
 
@@ -94,7 +102,7 @@ bool tn_arena_table_reserve(tarn_pool *pool)
     struct tn_arena_table *table = atomic_load(&pool->arena_table);
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    if (table != NULL && 2 * (table->used + 1) <= table->capacity)
+    if (table != NULL && 2 * (table->used + 1) <= capacity_of(table))
         return true;
     table = next_table(pool, table);
     if (table == NULL)
@@ -105,7 +113,7 @@ bool tn_arena_table_reserve(tarn_pool *pool)
             enter_arena(table, arena);
     }
     atomic_store_explicit(&pool->arena_table, table, memory_order_release);
-    TN_ASSERT(2 * (pool->arenas.count + 1) <= table->capacity);
+    TN_ASSERT(2 * (pool->arenas.count + 1) <= capacity_of(table));
     return true;
 }
 
@@ -131,12 +139,44 @@ void tn_arena_table_leave(tarn_pool *pool, struct tn_arena *arena)
     TN_ASSERT(tn_arena_seek(pool, arena->order) != arena);
 }
 
+/* Whether the hint is of use to another stream than the one with this handle. */
+static bool is_taken(const struct tn_arena_table *table, const struct tn_arena *hint,
+                     tarn_stream stream)
+{
+    uint64_t named = hint != NULL ? atomic_load_explicit(&hint->stream, memory_order_relaxed) : 0;
+
+    return named != 0 && named != (uintptr_t)stream &&
+           tn_arena_entry_first(table, named) == tn_arena_entry_first(table, (uintptr_t)stream);
+}
+
+/* Two streams that share a hint's place do not take it from each other. */
+static void remember(struct tn_arena_table *table, tarn_stream stream, struct tn_arena *arena)
+{
+    _Atomic(struct tn_arena *) *hint = tn_arena_hint(table, stream);
+
+    if (!is_taken(table, atomic_load_explicit(hint, memory_order_acquire), stream))
+        atomic_store_explicit(hint, arena, memory_order_release);
+}
+
+bool tn_pool_seek_and_allocate(const tarn_pool *pool, struct tn_order order, tarn_stream stream,
+                               uint64_t requested, uint64_t alignment, void **address)
+{
+    struct tn_arena *arena = tn_arena_seek(pool, order);
+
+    TN_ASSERT(order.capture_id == 0);
+    if (arena == NULL || arena == tn_arena_expect(pool, stream))
+        return false;
+    remember(atomic_load_explicit(&pool->arena_table, memory_order_acquire), stream, arena);
+    return tn_steady_try_allocate(arena, (struct tn_steady_key){.order = order, .pool = pool},
+                                  requested, alignment, address);
+}
+
 uint64_t tn_arena_table_count(const tarn_pool *pool)
 {
     const struct tn_arena_table *table = atomic_load(&pool->arena_table);
     uint64_t count = 0;
 
-    for (size_t i = 0; table != NULL && i < table->capacity; i++)
+    for (size_t i = 0; table != NULL && i < capacity_of(table); i++)
         count += atomic_load_explicit(&table->entries[i].arena, memory_order_relaxed) != NULL;
     return count;
 }

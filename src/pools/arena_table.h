@@ -16,12 +16,17 @@
  * pool. Arenas are recycled, never freed: the thread can lock it, and then sees which pool it
  * belongs to. A table stays with the record of its pool.
  *
- * Locking: the pool's lock; tn_arena_seek needs none. */
+ * The driver tells a stream's id, and the key leads from there to the arena. Meanwhile a hint leads
+ * there from the stream's handle, which another stream may have got: what an allocation reads is on
+ * its way before the driver answers, and the id is compared alone.
+ *
+ * Locking: the pool's lock; tn_arena_seek, and functions of hints, need none. */
 #ifndef TARN_POOLS_ARENA_TABLE_H
 #define TARN_POOLS_ARENA_TABLE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/checked.h"
@@ -34,11 +39,16 @@ struct tn_arena_entry {
 };
 
 struct tn_arena_table {
+    size_t last;                 /* the last entry's index: a power of two less 1, immutable */
     struct tn_arena_table *next; /* of the pool's record */
-    size_t capacity;             /* a power of two, immutable */
     size_t used;                 /* entries with a key; the pool's lock */
+    /* As many hints as entries, behind them: which arena has served a handle with this hash. */
+    _Atomic(struct tn_arena *) *hints;
     struct tn_arena_entry entries[];
 };
+
+_Static_assert(offsetof(struct tn_arena_table, entries) % sizeof(struct tn_arena_entry) == 0,
+               "no entry lies on two cache lines");
 
 /* Of a dormant segment. */
 struct tn_dormant {
@@ -61,44 +71,70 @@ static inline uint64_t tn_arena_key(struct tn_order order)
 
 static inline size_t tn_arena_entry_first(const struct tn_arena_table *table, uint64_t key)
 {
-    return (size_t)((key * TN_GOLDEN) >> 32) & (table->capacity - 1);
+    return (size_t)((key * TN_GOLDEN) >> 32) & table->last;
 }
 
+/* The entry that has the key, or where the key would go. */
 static inline struct tn_arena_entry *tn_arena_entry_find(struct tn_arena_table *table, uint64_t key)
 {
     size_t at = tn_arena_entry_first(table, key);
     uint64_t id = atomic_load_explicit(&table->entries[at].key, memory_order_acquire);
 
     while (id != 0 && id != key) {
-        at = (at + 1) & (table->capacity - 1);
+        at = (at + 1) & table->last;
         id = atomic_load_explicit(&table->entries[at].key, memory_order_acquire);
     }
     return &table->entries[at];
 }
 
-/* The order's arena, or without the pool's lock its arena of a moment ago; NULL: none. */
+/* The order's arena, or without the pool's lock its arena of a moment ago; NULL: none. Nearly every
+ * key is in its first entry, so the way there is laid out without the loop. */
 static inline struct tn_arena *tn_arena_seek(const tarn_pool *pool, struct tn_order order)
 {
     struct tn_arena_table *table = atomic_load_explicit(&pool->arena_table, memory_order_acquire);
+    const uint64_t key = tn_arena_key(order);
+    struct tn_arena_entry *entry;
 
-    return table != NULL
-               ? atomic_load_explicit(&tn_arena_entry_find(table, tn_arena_key(order))->arena,
-                                      memory_order_acquire)
+    if (TN_UNLIKELY(table == NULL))
+        return NULL;
+    entry = &table->entries[tn_arena_entry_first(table, key)];
+    if (TN_UNLIKELY(atomic_load_explicit(&entry->key, memory_order_acquire) != key))
+        entry = tn_arena_entry_find(table, key);
+    return atomic_load_explicit(&entry->arena, memory_order_acquire);
+}
+
+static inline _Atomic(struct tn_arena *) *tn_arena_hint(struct tn_arena_table *table,
+                                                        tarn_stream stream)
+{
+    return &table->hints[tn_arena_entry_first(table, (uintptr_t)stream)];
+}
+
+/* The arena that has served a stream with this handle; NULL: none is known. */
+static inline struct tn_arena *tn_arena_expect(const tarn_pool *pool, tarn_stream stream)
+{
+    struct tn_arena_table *table = atomic_load_explicit(&pool->arena_table, memory_order_acquire);
+
+    return TN_LIKELY(table != NULL)
+               ? atomic_load_explicit(tn_arena_hint(table, stream), memory_order_acquire)
                : NULL;
 }
 
-/* Allocates for a stream outside captures. False: nothing has changed; call tn_pool_allocate. */
-static TN_ALWAYS_INLINE bool tn_pool_try_allocate(const tarn_pool *pool, struct tn_order order,
-                                                  uint64_t requested, uint64_t alignment,
-                                                  void **address)
+/* Allocates for a stream outside captures, from the arena expected for it; NULL: none is. False:
+ * nothing has changed; call tn_pool_seek_and_allocate. */
+static TN_ALWAYS_INLINE bool tn_pool_try_allocate(const tarn_pool *pool, struct tn_arena *expected,
+                                                  struct tn_order order, uint64_t requested,
+                                                  uint64_t alignment, void **address)
 {
-    struct tn_arena *arena = tn_arena_seek(pool, order);
-
     TN_ASSERT(order.capture_id == 0);
-    return TN_LIKELY(arena != NULL) &&
-           tn_steady_try_allocate(arena, (struct tn_steady_key){.order = order, .pool = pool},
+    return TN_LIKELY(expected != NULL) &&
+           tn_steady_try_allocate(expected, (struct tn_steady_key){.order = order, .pool = pool},
                                   requested, alignment, address);
 }
+
+/* Allocates from the order's arena, which was not expected, and remembers it for the handle. False:
+ * nothing has changed but the hint; call tn_pool_allocate. */
+bool tn_pool_seek_and_allocate(const tarn_pool *pool, struct tn_order order, tarn_stream stream,
+                               uint64_t requested, uint64_t alignment, void **address);
 
 /* Makes room in the table for another order; false: no memory. */
 bool tn_arena_table_reserve(tarn_pool *pool);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+
 #include "pools/arena_table.h"
 #include "pools/arenas.h"
 #include "unit/unit.h"
@@ -12,6 +14,12 @@ static void make_pool(void)
 {
     device = unit_device();
     pool = unit_pool(device);
+}
+
+static void make_pool_of_handles_used_again(void)
+{
+    ck_assert_int_eq(setenv("TARN_SIM_STRICT", "0", 1), 0);
+    make_pool();
 }
 
 static struct tn_arena *make(uint64_t stream_id)
@@ -193,10 +201,108 @@ START_TEST(an_arena_of_a_capture_is_not_in_the_index)
 }
 END_TEST
 
+static size_t place_of(tn_cu_stream stream)
+{
+    return tn_arena_entry_first(atomic_load(&pool->arena_table), (uintptr_t)stream);
+}
+
+/* A stream whose hint has the place of the other's. */
+static tn_cu_stream stream_beside(tn_cu_stream other)
+{
+    tn_cu_stream stream = test_stream();
+
+    for (int i = 0; i < 4096 && place_of(stream) != place_of(other); i++)
+        stream = test_stream();
+    ck_assert_uint_eq(place_of(stream), place_of(other));
+    return stream;
+}
+
+/* Several times: the first allocation makes the arena, and the second remembers it. */
+static struct tn_arena *use(tn_cu_stream stream)
+{
+    const struct tn_order order = unit_order(device, stream);
+
+    for (int i = 0; i < 3; i++) {
+        void *block = unit_alloc(pool, 4096, stream);
+
+        ck_assert_ptr_eq(unit_block(block)->heap->arena, tn_arena_seek(pool, order));
+        OK(tarn_free(block));
+    }
+    return tn_arena_seek(pool, order);
+}
+
+START_TEST(the_arena_of_a_stream_is_expected)
+{
+    tn_cu_stream stream = test_stream();
+    struct tn_arena *arena;
+
+    ck_assert_ptr_null(tn_arena_expect(pool, stream));
+    arena = use(stream);
+    ck_assert_ptr_eq(tn_arena_expect(pool, stream), arena);
+    tn_pool_lock(pool);
+    for (uint64_t i = 0; i < STREAMS; i++) /* through tables that begin without hints */
+        ck_assert_ptr_nonnull(tn_arena_get(pool, (struct tn_order){(uint64_t)1 << 32 | i, 0}));
+    tn_pool_unlock(pool);
+    ck_assert_ptr_null(tn_arena_expect(pool, stream));
+    ck_assert_ptr_eq(use(stream), arena);
+    ck_assert_ptr_eq(tn_arena_expect(pool, stream), arena);
+}
+END_TEST
+
+START_TEST(a_pool_that_gets_a_table_again_expects_nothing)
+{
+    tn_cu_stream stream = test_stream();
+    const struct tn_arena_table *table;
+
+    (void)use(stream);
+    table = atomic_load(&pool->arena_table);
+    OK(tarn_pool_destroy(pool));
+    pool = unit_pool(device);
+    ck_assert_ptr_nonnull(make(8));
+    ck_assert_ptr_eq(atomic_load(&pool->arena_table), table);
+    ck_assert_ptr_null(tn_arena_expect(pool, stream));
+}
+END_TEST
+
+/* The driver gives a handle again, with another id. */
+START_TEST(the_arena_of_an_earlier_stream_with_the_handle_does_not_serve)
+{
+    tn_cu_stream stream = test_stream();
+    struct tn_arena *before = use(stream);
+    struct tn_arena *arena;
+    tn_cu_stream again;
+
+    test_destroy_stream(stream);
+    again = test_stream();
+    ck_assert_ptr_eq(again, stream);
+    ck_assert_ptr_eq(tn_arena_expect(pool, again), before);
+    arena = use(again);
+    ck_assert_ptr_ne(arena, before);
+    ck_assert_ptr_eq(tn_arena_expect(pool, again), arena);
+}
+END_TEST
+
+/* Else each would write where the other reads, at each allocation. */
+START_TEST(streams_do_not_take_a_hint_from_each_other)
+{
+    tn_cu_stream stream = test_stream();
+    struct tn_arena *first = use(stream);
+    tn_cu_stream other = stream_beside(stream);
+    struct tn_arena *then = use(other);
+
+    ck_assert_ptr_ne(then, first);
+    ck_assert_ptr_eq(tn_arena_expect(pool, other), first);
+    OK(tarn_stream_retire(device, stream));
+    ck_assert_ptr_eq(use(other), then);
+    ck_assert_ptr_eq(tn_arena_expect(pool, other), then);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("arena table");
     TCase *tcase = tcase_create("lookup");
+    TCase *again = tcase_create("handles used again");
 
     tcase_add_checked_fixture(tcase, make_pool, NULL);
     tcase_add_test(tcase, every_streams_arena_is_found);
@@ -209,6 +315,12 @@ int main(void)
     tcase_add_test(tcase, without_host_memory_no_arena_is_made);
     tcase_add_test(tcase, an_arena_that_the_index_does_not_have_is_found);
     tcase_add_test(tcase, an_arena_of_a_capture_is_not_in_the_index);
+    tcase_add_test(tcase, the_arena_of_a_stream_is_expected);
+    tcase_add_test(tcase, a_pool_that_gets_a_table_again_expects_nothing);
+    tcase_add_test(tcase, streams_do_not_take_a_hint_from_each_other);
     suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(again, make_pool_of_handles_used_again, NULL);
+    tcase_add_test(again, the_arena_of_an_earlier_stream_with_the_handle_does_not_serve);
+    suite_add_tcase(suite, again);
     return test_main(suite);
 }

@@ -68,8 +68,7 @@ static void serve_other(void)
     void *address = NULL;
 
     ck_assert_int_eq(pthread_mutex_trylock(&device->growing.mutex), EBUSY); /* one at a time */
-    ck_assert(
-        tn_pool_try_allocate(pool, request.order, request.requested, request.alignment, &address));
+    ck_assert(unit_try_alloc(pool, request.order, request.requested, request.alignment, &address));
     ck_assert(tn_steady_free((uint64_t)(uintptr_t)address));
     served += 1;
 }

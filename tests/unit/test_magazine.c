@@ -20,7 +20,7 @@ static void *try_allocate(uint64_t bytes)
 {
     void *address = NULL;
 
-    return tn_pool_try_allocate(pool, order, bytes, 512, &address) ? address : NULL;
+    return unit_try_alloc(pool, order, bytes, 512, &address) ? address : NULL;
 }
 
 /* Another thread, which does one thing after the other. */
@@ -302,7 +302,7 @@ START_TEST(a_magazine_serves_sizes_and_alignments_that_fit_alone)
     ck_assert(free_there(larger));
     ck_assert_ptr_eq(alloc_there(512), blocks[3]);
     ck_assert(free_there(blocks[3]));
-    ck_assert(tn_pool_try_allocate(pool, order, 512, 1024, &aligned));
+    ck_assert(unit_try_alloc(pool, order, 512, 1024, &aligned));
     ck_assert_uint_eq((uintptr_t)aligned % 1024, 0);
     OK(tarn_pool_validate(pool));
 }

@@ -142,17 +142,17 @@ START_TEST(a_pool_that_is_going_serves_nobody)
     void *again = NULL;
 
     OK(tarn_free(address));
-    ck_assert(tn_pool_try_allocate(pool, order, 4096, 512, &again));
+    ck_assert(unit_try_alloc(pool, order, 4096, 512, &again));
     ck_assert_ptr_eq(again, address);
     OK(tarn_free(address));
     tn_pool_lock(pool);
     atomic_store(&pool->magic, 0);
     tn_pool_unlock(pool);
-    ck_assert(!tn_pool_try_allocate(pool, order, 4096, 512, &again));
+    ck_assert(!unit_try_alloc(pool, order, 4096, 512, &again));
     tn_pool_lock(pool);
     atomic_store(&pool->magic, TN_POOL_MAGIC);
     tn_pool_unlock(pool);
-    ck_assert(tn_pool_try_allocate(pool, order, 4096, 512, &again));
+    ck_assert(unit_try_alloc(pool, order, 4096, 512, &again));
     ck_assert_ptr_eq(again, address);
     OK(tarn_free(address));
 }

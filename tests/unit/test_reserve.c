@@ -53,7 +53,7 @@ static void *try_allocate(uint64_t bytes)
 {
     void *address = NULL;
 
-    return tn_pool_try_allocate(pool, order, bytes, 512, &address) ? address : NULL;
+    return unit_try_alloc(pool, order, bytes, 512, &address) ? address : NULL;
 }
 
 static const struct tn_heap *heap(enum tn_heap_kind kind)

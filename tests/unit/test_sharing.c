@@ -40,7 +40,7 @@ static void *try_allocate(uint64_t bytes)
     const struct tn_request request = {bytes, 512, order};
     void *address = NULL;
 
-    return tn_pool_try_allocate(pool, request.order, request.requested, request.alignment, &address)
+    return unit_try_alloc(pool, request.order, request.requested, request.alignment, &address)
                ? address
                : NULL;
 }

@@ -25,7 +25,7 @@ static void *try_allocate(struct tn_order at, uint64_t bytes)
     void *address = NULL;
 
     if (at.capture_id == 0)
-        return tn_pool_try_allocate(pool, at, bytes, 512, &address) ? address : NULL;
+        return unit_try_alloc(pool, at, bytes, 512, &address) ? address : NULL;
     return arena != NULL &&
                    tn_steady_allocate_and_note_birth(arena, &claim, &place, bytes, 512, &address)
                ? address
@@ -282,8 +282,7 @@ START_TEST(what_is_loose_serves_no_stricter_alignment)
     void *aligned = NULL;
 
     ck_assert(try_free(odd));
-    ck_assert(
-        tn_pool_try_allocate(pool, request.order, request.requested, request.alignment, &aligned));
+    ck_assert(unit_try_alloc(pool, request.order, request.requested, request.alignment, &aligned));
     ck_assert_ptr_ne(aligned, odd);
     ck_assert_uint_eq((uintptr_t)aligned % MIB, 0);
     ck_assert(try_free(low));
@@ -504,8 +503,7 @@ START_TEST(an_aligned_block_is_cut_out_below_another_arena)
     ck_assert(try_free(blocks[1]));
     ck_assert_ptr_eq(try_allocate(order, 3 * MIB / 2), blocks[0]);
     ck_assert_ptr_eq(behind->previous, unit_block(blocks[0])->next);
-    ck_assert(
-        tn_pool_try_allocate(pool, request.order, request.requested, request.alignment, &address));
+    ck_assert(unit_try_alloc(pool, request.order, request.requested, request.alignment, &address));
     ck_assert_ptr_eq(address, blocks[1]);
     ck_assert_uint_eq(tn_block_bytes(unit_block(address)->previous),
                       MIB / 2); /* free, as is what is behind */

@@ -20,6 +20,7 @@
 #include "graphs/capture.h"
 #include "heap/steady.h"
 #include "observe/check.h"
+#include "pools/arena_table.h"
 #include "pools/arenas.h"
 #include "pools/device.h"
 #include "pools/grow.h"
@@ -107,6 +108,13 @@ static inline void *unit_alloc(tarn_pool *pool, size_t bytes, tn_cu_stream strea
 
     OK(tarn_pool_malloc(pool, bytes, 0, stream, &address));
     return address;
+}
+
+/* In the steady state, from the order's arena; false: the pool is to be asked. */
+static inline bool unit_try_alloc(tarn_pool *pool, struct tn_order order, size_t bytes,
+                                  size_t alignment, void **address)
+{
+    return tn_pool_try_allocate(pool, tn_arena_seek(pool, order), order, bytes, alignment, address);
 }
 
 static inline struct tn_order unit_order(tarn_device *device, tn_cu_stream stream)
