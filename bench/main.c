@@ -23,10 +23,10 @@ static const struct row {
     void (*measure)(const struct bench *bench);
 } rows[] = {
     {"host", "host memory for the records of blocks and of mapped memory", bench_row_host},
+    {"growth", "a pool that grows to 8 GiB, and its trim", bench_row_growth},
     {"pair", "an allocation and its free, on one and on several threads", bench_row_pair},
     {"replay", "tarn_graph_replay beside cuGraphLaunch", bench_row_replay},
     {"audit", "looking through a captured graph, beside the driver's part of it", bench_row_audit},
-    {"growth", "a pool that grows to 8 GiB, and its trim", bench_row_growth},
     {"capture", "a capture with a pool's memory, and its first replay", bench_row_capture},
     {"checkpoint", "take, restore and check of a pool's state", bench_row_checkpoint},
     {"contents", "checkpoints with the bytes of 10,000 blocks, beside cuMemcpyAsync",

@@ -205,17 +205,15 @@ TN_HOT tarn_status tn_serve_routed(tarn_device *device, uint64_t bytes, tarn_str
     return serve_answer(device, arena, bytes, stream, &answer, address);
 }
 
-/* Takes bytes that the arena expected has not at hand, for a stream that the fast look has found
- * idle. The function stands apart, and is the last call of its caller: the way at hand keeps no
- * place for the request. */
-static TN_APART tarn_status seek_and_allocate(tarn_pool *pool, uint64_t bytes, uint64_t alignment,
-                                              tarn_stream stream, uint64_t id, void **address)
+/* Takes bytes that no arena has at hand, for a stream that the fast look has found idle. The
+ * function stands apart, and is the last call of its caller: the way at hand keeps no place for the
+ * request. */
+static TN_APART tarn_status pin_and_allocate(tarn_pool *pool, uint64_t bytes, uint64_t alignment,
+                                             tarn_stream stream, uint64_t id, void **address)
 {
     const struct tn_request request = {bytes, alignment, {id, 0}};
     TN_CALL(call);
 
-    if (tn_pool_seek_and_allocate(pool, request.order, stream, bytes, alignment, address))
-        return TARN_OK;
     return tn_call_pool(&call, pool) ? tn_pool_allocate(pool, &request, stream, address)
                                      : call.status;
 }
@@ -232,7 +230,7 @@ TN_HOT tarn_status tn_serve_pool(tarn_device *device, tarn_pool *pool, uint64_t 
     if (TN_LIKELY(tn_pool_try_allocate(pool, expected, (struct tn_order){id, 0}, bytes, alignment,
                                        address)))
         return TARN_OK;
-    return seek_and_allocate(pool, bytes, alignment, stream, id, address);
+    return pin_and_allocate(pool, bytes, alignment, stream, id, address);
 }
 
 /* Apart from the routed way of most allocations, whose alignment is known. */

@@ -15,6 +15,7 @@
 #include "heap/arena_lock.h"
 #include "heap/sequence.h"
 #include "heap/steady.h"
+#include "pools/arena_table.h"
 #include "pools/arenas.h"
 #include "pools/books.h"
 #include "pools/device.h"
@@ -115,7 +116,7 @@ static tarn_status try_allocate(tarn_pool *pool, const void *context, bool fruga
     if (status != TARN_OK)
         return status;
     if (first && capture_id == 0 && !tn_stream_is_default(attempt->stream))
-        atomic_store(&arena->stream, (uintptr_t)attempt->stream);
+        tn_arena_name(pool, arena, attempt->stream);
     if (!tn_steady_provide(arena) || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
     if (first && tn_arena_unasked_left(arena) == 0)

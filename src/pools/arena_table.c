@@ -31,6 +31,20 @@ static void enter_index(const tarn_pool *pool, struct tn_arena *arena)
                       arena->order.stream_id);
 }
 
+/* A hint leads to the arena from now on, unless it leads to another stream's. */
+static void give_hint(struct tn_arena_table *table, struct tn_arena *arena)
+{
+    uint64_t named = atomic_load_explicit(&arena->stream, memory_order_relaxed);
+    size_t at = tn_arena_entry_first(table, named);
+    const struct tn_arena *hint = atomic_load_explicit(&table->hints[at], memory_order_relaxed);
+    uint64_t other = hint != NULL ? atomic_load_explicit(&hint->stream, memory_order_relaxed) : 0;
+
+    if (named == 0)
+        return;
+    if (other == 0 || other == named || tn_arena_entry_first(table, other) != at)
+        atomic_store_explicit(&table->hints[at], arena, memory_order_release);
+}
+
 static void enter_arena(struct tn_arena_table *table, struct tn_arena *arena)
 {
     uint64_t key = tn_arena_key(arena->order);
@@ -40,6 +54,7 @@ static void enter_arena(struct tn_arena_table *table, struct tn_arena *arena)
     table->used += atomic_load_explicit(&entry->key, memory_order_relaxed) == 0;
     atomic_store_explicit(&entry->arena, arena, memory_order_release);
     atomic_store_explicit(&entry->key, key, memory_order_release);
+    give_hint(table, arena);
 }
 
 static bool is_in_table(const struct tn_arena *arena)
@@ -139,36 +154,11 @@ void tn_arena_table_leave(tarn_pool *pool, struct tn_arena *arena)
     TN_ASSERT(tn_arena_seek(pool, arena->order) != arena);
 }
 
-/* Whether the hint is of use to another stream than the one with this handle. */
-static bool is_taken(const struct tn_arena_table *table, const struct tn_arena *hint,
-                     tarn_stream stream)
+void tn_arena_name(tarn_pool *pool, struct tn_arena *arena, tarn_stream stream)
 {
-    uint64_t named = hint != NULL ? atomic_load_explicit(&hint->stream, memory_order_relaxed) : 0;
-
-    return named != 0 && named != (uintptr_t)stream &&
-           tn_arena_entry_first(table, named) == tn_arena_entry_first(table, (uintptr_t)stream);
-}
-
-/* Two streams that share a hint's place do not take it from each other. */
-static void remember(struct tn_arena_table *table, tarn_stream stream, struct tn_arena *arena)
-{
-    _Atomic(struct tn_arena *) *hint = tn_arena_hint(table, stream);
-
-    if (!is_taken(table, atomic_load_explicit(hint, memory_order_acquire), stream))
-        atomic_store_explicit(hint, arena, memory_order_release);
-}
-
-bool tn_pool_seek_and_allocate(const tarn_pool *pool, struct tn_order order, tarn_stream stream,
-                               uint64_t requested, uint64_t alignment, void **address)
-{
-    struct tn_arena *arena = tn_arena_seek(pool, order);
-
-    TN_ASSERT(order.capture_id == 0);
-    if (arena == NULL || arena == tn_arena_expect(pool, stream))
-        return false;
-    remember(atomic_load_explicit(&pool->arena_table, memory_order_acquire), stream, arena);
-    return tn_steady_try_allocate(arena, (struct tn_steady_key){.order = order, .pool = pool},
-                                  requested, alignment, address);
+    TN_ASSERT(tn_pool_is_locked(pool));
+    atomic_store(&arena->stream, (uintptr_t)stream);
+    give_hint(atomic_load(&pool->arena_table), arena);
 }
 
 uint64_t tn_arena_table_count(const tarn_pool *pool)

@@ -16,11 +16,11 @@
  * pool. Arenas are recycled, never freed: the thread can lock it, and then sees which pool it
  * belongs to. A table stays with the record of its pool.
  *
- * The driver tells a stream's id, and the key leads from there to the arena. Meanwhile a hint leads
- * there from the stream's handle, which another stream may have got: what an allocation reads is on
- * its way before the driver answers, and the id is compared alone.
+ * The driver tells a stream's id, and the key leads from there to the arena. Before the driver
+ * answers, a hint leads to the arena from the stream's handle: what an allocation reads is on its
+ * way meanwhile, and the id is compared alone. The handle may be another stream's by now.
  *
- * Locking: the pool's lock; tn_arena_seek, and functions of hints, need none. */
+ * Locking: the pool's lock; tn_arena_seek and tn_arena_expect need none. */
 #ifndef TARN_POOLS_ARENA_TABLE_H
 #define TARN_POOLS_ARENA_TABLE_H
 
@@ -42,7 +42,7 @@ struct tn_arena_table {
     size_t last;                 /* the last entry's index: a power of two less 1, immutable */
     struct tn_arena_table *next; /* of the pool's record */
     size_t used;                 /* entries with a key; the pool's lock */
-    /* As many hints as entries, behind them: which arena has served a handle with this hash. */
+    /* As many hints as entries, behind them: an arena whose stream's handle has this hash. */
     _Atomic(struct tn_arena *) *hints;
     struct tn_arena_entry entries[];
 };
@@ -103,38 +103,40 @@ static inline struct tn_arena *tn_arena_seek(const tarn_pool *pool, struct tn_or
     return atomic_load_explicit(&entry->arena, memory_order_acquire);
 }
 
-static inline _Atomic(struct tn_arena *) *tn_arena_hint(struct tn_arena_table *table,
-                                                        tarn_stream stream)
-{
-    return &table->hints[tn_arena_entry_first(table, (uintptr_t)stream)];
-}
-
-/* The arena that has served a stream with this handle; NULL: none is known. */
+/* The arena that allocations have named this handle for; NULL: none is known. */
 static inline struct tn_arena *tn_arena_expect(const tarn_pool *pool, tarn_stream stream)
 {
     struct tn_arena_table *table = atomic_load_explicit(&pool->arena_table, memory_order_acquire);
+    struct tn_arena *hint;
 
-    return TN_LIKELY(table != NULL)
-               ? atomic_load_explicit(tn_arena_hint(table, stream), memory_order_acquire)
+    if (TN_UNLIKELY(table == NULL))
+        return NULL;
+    hint = atomic_load_explicit(&table->hints[tn_arena_entry_first(table, (uintptr_t)stream)],
+                                memory_order_acquire);
+    /* Of two streams that share a place one has the hint. */
+    return TN_LIKELY(hint != NULL) &&
+                   TN_LIKELY(atomic_load_explicit(&hint->stream, memory_order_relaxed) ==
+                             (uintptr_t)stream)
+               ? hint
                : NULL;
 }
 
-/* Allocates for a stream outside captures, from the arena expected for it; NULL: none is. False:
- * nothing has changed; call tn_pool_seek_and_allocate. */
+/* Allocates for a stream outside captures, from the arena expected for it; NULL: from the order's.
+ * False: nothing has changed; call tn_pool_allocate. */
 static TN_ALWAYS_INLINE bool tn_pool_try_allocate(const tarn_pool *pool, struct tn_arena *expected,
                                                   struct tn_order order, uint64_t requested,
                                                   uint64_t alignment, void **address)
 {
+    struct tn_arena *arena = TN_LIKELY(expected != NULL) ? expected : tn_arena_seek(pool, order);
+
     TN_ASSERT(order.capture_id == 0);
-    return TN_LIKELY(expected != NULL) &&
-           tn_steady_try_allocate(expected, (struct tn_steady_key){.order = order, .pool = pool},
+    return TN_LIKELY(arena != NULL) &&
+           tn_steady_try_allocate(arena, (struct tn_steady_key){.order = order, .pool = pool},
                                   requested, alignment, address);
 }
 
-/* Allocates from the order's arena, which was not expected, and remembers it for the handle. False:
- * nothing has changed but the hint; call tn_pool_allocate. */
-bool tn_pool_seek_and_allocate(const tarn_pool *pool, struct tn_order order, tarn_stream stream,
-                               uint64_t requested, uint64_t alignment, void **address);
+/* Notes the handle of the arena's stream, as an allocation names it. */
+void tn_arena_name(tarn_pool *pool, struct tn_arena *arena, tarn_stream stream);
 
 /* Makes room in the table for another order; false: no memory. */
 bool tn_arena_table_reserve(tarn_pool *pool);

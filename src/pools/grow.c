@@ -236,6 +236,7 @@ tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap, uint64_
     struct tn_segment *segment;
     tarn_status status = plan_growth(pool, heap, &wish, &site, &supply);
 
+    pool->arenas.only_woken = false;
     if (status != TARN_OK)
         return status;
     segment = site.unmapped->segment;

@@ -83,6 +83,9 @@ struct tn_arenas {
     uint64_t reserved_count; /* heaps with has_reserved */
     uint64_t proof_count;    /* events of streams found done: pools/proofs.h */
     uint64_t lock_count;     /* how often the pool was locked */
+    uint64_t awake_count;
+    /* Since the pool was locked: an arena asleep was woken, and no heap has grown. */
+    bool only_woken;
 };
 
 /* The user's handles which claim the pool as a whole. */

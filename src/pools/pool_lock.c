@@ -17,7 +17,8 @@
 enum {
     UNUSED_LOCKS_FIRST = 16, /* of an arena that is not expected to be used again */
     UNUSED_LOCKS_MAX = 32,
-    CHANCES = 3, /* of an arena asleep: see pools/arenas.h */
+    CHANCES = 3,      /* of an arena asleep: see pools/arenas.h */
+    AWAKE_MANY = 256, /* arenas; more cost a lock 8 us */
 };
 
 /* These two have the lock of the lists. */
@@ -198,12 +199,14 @@ void tn_arena_wake(tarn_pool *pool, struct tn_arena *arena)
     if (arena->asleep) {
         tn_arena_unlink(&pool->arenas.lists, arena, TN_ARENAS_ASLEEP);
         arena->returned = true;
+        pool->arenas.only_woken = true;
     }
     arena->asleep = false;
     arena->awake = true;
     if (pool->arenas.lists.first[TN_ARENAS_AWAKE] == NULL)
         tn_pool_list(pool, TN_POOLS_AWAKE, true); /* P32 */
     tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_AWAKE);
+    pool->arenas.awake_count += 1;
     TN_ASSERT(tn_arena_is_locked(arena) && arena->allocates == TN_NOT_STEADY); /* P30 */
 }
 
@@ -211,6 +214,7 @@ void tn_arena_sleep(tarn_pool *pool, struct tn_arena *arena)
 {
     TN_ASSERT(tn_pool_is_locked(pool) && arena->awake && tn_arena_is_locked(arena));
     tn_arena_unlink(&pool->arenas.lists, arena, TN_ARENAS_AWAKE);
+    pool->arenas.awake_count -= 1;
     if (pool->arenas.lists.first[TN_ARENAS_AWAKE] == NULL)
         tn_pool_list(pool, TN_POOLS_AWAKE, false); /* P32 */
     arena->awake = false;
@@ -225,6 +229,12 @@ void tn_arena_sleep(tarn_pool *pool, struct tn_arena *arena)
     arena->captured = NULL;
     tn_blocks_move(&arena->store, &pool->store, arena->store.spare_count);
     tn_arena_unlock(arena);
+}
+
+/* Whether the lock counts for nobody: it is due to the sleep of arenas that are used after all. */
+static bool is_own_fault(const tarn_pool *pool)
+{
+    return pool->arenas.only_woken && pool->arenas.awake_count <= AWAKE_MANY;
 }
 
 /* Whether a stopped arena has gone unused for long. */
@@ -302,6 +312,7 @@ static struct tn_steady_terms terms_of(const tarn_pool *pool, const struct tn_ar
 
 void tn_pool_resume_others(tarn_pool *pool, const struct tn_arena *but)
 {
+    const bool uncounted = is_own_fault(pool);
     struct tn_arena *next;
 
     TN_ASSERT(tn_pool_is_locked(pool));
@@ -312,6 +323,8 @@ void tn_pool_resume_others(tarn_pool *pool, const struct tn_arena *but)
         next = arena->in[TN_ARENAS_AWAKE].next;
         if (arena == but)
             continue;
+        if (uncounted && arena->unused_locks > 0)
+            arena->unused_locks -= 1;
         if (is_tired(arena)) {
             tn_arena_sleep(pool, arena);
             continue;
@@ -328,6 +341,7 @@ void tn_pool_lock(tarn_pool *pool)
     if (tn_is_forked())
         return;
     pool->arenas.lock_count += 1;
+    pool->arenas.only_woken = false;
     tn_pool_stop_others(pool, NULL);
 }
 

@@ -31,7 +31,8 @@
  * microsecond. An arena therefore stays awake for some thirty unused locks, and costs at most twice as
  * much as by the best choice in hindsight. Many streams allocate once and never again: a new arena
  * without reserved memory stays awake for half as many, and wakes once more than by the best choice
- * if its stream comes back.
+ * if its stream comes back. A lock which an arena's sleep alone is to blame for counts for none:
+ * where more streams take turns than locks are counted, each would else find its arena asleep.
  *
  * Source: the rent-or-buy argument, A. Karlin et al., Competitive snoopy caching (Algorithmica 3,
  * 1988).

@@ -217,7 +217,7 @@ static tn_cu_stream stream_beside(tn_cu_stream other)
     return stream;
 }
 
-/* Several times: the first allocation makes the arena, and the second remembers it. */
+/* Several times: the first allocation makes the arena. */
 static struct tn_arena *use(tn_cu_stream stream)
 {
     const struct tn_order order = unit_order(device, stream);
@@ -240,23 +240,25 @@ START_TEST(the_arena_of_a_stream_is_expected)
     arena = use(stream);
     ck_assert_ptr_eq(tn_arena_expect(pool, stream), arena);
     tn_pool_lock(pool);
-    for (uint64_t i = 0; i < STREAMS; i++) /* through tables that begin without hints */
+    for (uint64_t i = 0; i < STREAMS; i++) /* through tables that give way to larger ones */
         ck_assert_ptr_nonnull(tn_arena_get(pool, (struct tn_order){(uint64_t)1 << 32 | i, 0}));
     tn_pool_unlock(pool);
-    ck_assert_ptr_null(tn_arena_expect(pool, stream));
-    ck_assert_ptr_eq(use(stream), arena);
     ck_assert_ptr_eq(tn_arena_expect(pool, stream), arena);
+    OK(tarn_stream_retire(device, stream));
+    ck_assert_ptr_null(tn_arena_expect(pool, stream));
 }
 END_TEST
 
 START_TEST(a_pool_that_gets_a_table_again_expects_nothing)
 {
+    tarn_pool *second = unit_pool(device);
     tn_cu_stream stream = test_stream();
-    const struct tn_arena_table *table;
+    const struct tn_arena *arena = use(stream);
+    const struct tn_arena_table *table = atomic_load(&pool->arena_table);
 
-    (void)use(stream);
-    table = atomic_load(&pool->arena_table);
     OK(tarn_pool_destroy(pool));
+    (void)unit_alloc(second, 4096, stream);
+    ck_assert_ptr_eq(tn_arena_seek(second, unit_order(device, stream)), arena); /* its record */
     pool = unit_pool(device);
     ck_assert_ptr_nonnull(make(8));
     ck_assert_ptr_eq(atomic_load(&pool->arena_table), table);
@@ -282,7 +284,6 @@ START_TEST(the_arena_of_an_earlier_stream_with_the_handle_does_not_serve)
 }
 END_TEST
 
-/* Else each would write where the other reads, at each allocation. */
 START_TEST(streams_do_not_take_a_hint_from_each_other)
 {
     tn_cu_stream stream = test_stream();
@@ -291,9 +292,10 @@ START_TEST(streams_do_not_take_a_hint_from_each_other)
     struct tn_arena *then = use(other);
 
     ck_assert_ptr_ne(then, first);
-    ck_assert_ptr_eq(tn_arena_expect(pool, other), first);
+    ck_assert_ptr_eq(tn_arena_expect(pool, stream), first);
+    ck_assert_ptr_null(tn_arena_expect(pool, other));
     OK(tarn_stream_retire(device, stream));
-    ck_assert_ptr_eq(use(other), then);
+    (void)unit_alloc(pool, 32 * MIB, other); /* with the pool's lock */
     ck_assert_ptr_eq(tn_arena_expect(pool, other), then);
 }
 END_TEST

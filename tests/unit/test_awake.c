@@ -289,6 +289,65 @@ START_TEST(many_streams_wake_few_arenas)
 }
 END_TEST
 
+/* Rounds of pairs on so many streams; returns the locks of the last round. */
+static uint64_t take_turns(tn_cu_stream *streams, int count, int rounds)
+{
+    uint64_t locks = 0;
+
+    for (int i = 0; i < count; i++)
+        streams[i] = test_stream();
+    for (int round = 0; round < rounds; round++) {
+        locks = pool->arenas.lock_count;
+        for (int i = 0; i < count; i++)
+            OK(tarn_free(unit_alloc(pool, 4096, streams[i])));
+    }
+    return pool->arenas.lock_count - locks;
+}
+
+/* More than the locks after which an arena falls asleep. */
+START_TEST(streams_that_take_turns_stay_awake)
+{
+    enum { STREAMS = 100 };
+    tn_cu_stream streams[STREAMS];
+
+    ck_assert_uint_eq(take_turns(streams, STREAMS, 4), 0);
+    ck_assert_uint_ge(pool->arenas.awake_count, STREAMS);
+    ck_assert_int_le(locks_until_asleep(arena_of(streams[0])), 34);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+START_TEST(few_of_very_many_that_take_turns_stay_awake)
+{
+    enum { STREAMS = 400 };
+    tn_cu_stream streams[STREAMS];
+
+    (void)take_turns(streams, STREAMS, 4);
+    ck_assert_uint_lt(pool->arenas.awake_count, 300);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* _i: the arena that wakes has no memory for the allocation. */
+START_TEST(a_growth_of_an_arena_that_was_asleep_counts)
+{
+    struct tn_arena *unused = arena_of(stream);
+    uint32_t before;
+    bool counts;
+
+    (void)unit_alloc(pool, 4096, other);
+    (void)locks_until_asleep(arena_of(other));
+    (void)unit_alloc(pool, 4096, stream);
+    tn_pool_lock(pool);
+    before = unused->unused_locks;
+    tn_pool_unlock(pool);
+    (void)unit_alloc(pool, _i == 0 ? 4096 : 64 * MIB, other);
+    counts = unused->unused_locks > before;
+    ck_assert(unused->awake && arena_of(other)->awake);
+    ck_assert_int_eq(counts, _i != 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("awake");
@@ -309,6 +368,9 @@ int main(void)
     tcase_add_test(tcase, lists_of_pools_with_holds_that_are_wrong_are_found);
     tcase_add_test(tcase, what_is_wrong_with_an_arena_asleep_is_found);
     tcase_add_test(tcase, many_streams_wake_few_arenas);
+    tcase_add_test(tcase, streams_that_take_turns_stay_awake);
+    tcase_add_test(tcase, few_of_very_many_that_take_turns_stay_awake);
+    tcase_add_loop_test(tcase, a_growth_of_an_arena_that_was_asleep_counts, 0, 2);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
 }

@@ -1,49 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/contents.h"
-
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "driver/pinned.h"
-#include "pools/allocate.h"
 #include "support/world.h"
-#include "unit/one_pool.h"
-
-static void (*meanwhile)(
-    void);        /* while memory for contents is taken, as a callback might; NULL: nothing */
-static int rooms; /* that were taken */
-
-tarn_status __real_tn_pool_allocate(tarn_pool *from, const struct tn_request *request,
-                                    tn_cu_stream on, void **address);
-tarn_status __wrap_tn_pool_allocate(tarn_pool *from, const struct tn_request *request,
-                                    tn_cu_stream on, void **address);
-tarn_status __wrap_tn_pool_allocate(tarn_pool *from, const struct tn_request *request,
-                                    tn_cu_stream on, void **address)
-{
-    tarn_status status = __real_tn_pool_allocate(from, request, on, address);
-
-    if (meanwhile != NULL && from == device->default_pool) {
-        rooms += 1;
-        meanwhile();
-    }
-    return status;
-}
-
-static void set_up(void)
-{
-    make_pool();
-    meanwhile = NULL;
-    rooms = 0;
-}
-
-static tarn_checkpoint *take(void)
-{
-    tarn_checkpoint *checkpoint;
-
-    OK(tn_checkpoint_take(pool, TARN_CONTENTS_DEVICE, stream, &checkpoint));
-    return checkpoint;
-}
+#include "unit/contents.h"
 
 static uint64_t launches(void)
 {

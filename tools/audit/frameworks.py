@@ -76,6 +76,8 @@ class Tarn:
 
 # -- PyTorch ----------------------------------------------------------------------------------------
 
+KERNEL_CHARACTERS = 72  # of a name that is kept with the figures: mangled ones have hundreds
+
 
 def torch_capture(step, warm_up=3):
     """Captures step() as PyTorch's users do, and keeps the graph itself."""
@@ -316,7 +318,8 @@ def report(arguments, framework, workload, owns, shim):
                 "workload": workload, "allocator": "Tarn" if owns else framework,
                 **{key: result["before"][key] for key in ("nodes", "kernels", "pointers", "tensor_maps", "uninspected")},
                 "counts": {name: count for name, count in result["before"]["counts"].items() if count},
-                "freed_named": [{key: mistake.get(key) for key in ("node", "kernel", "place", "index", "offset")}
+                "freed_named": [{**{key: mistake.get(key) for key in ("node", "place", "index", "offset")},
+                                 "kernel": (mistake.get("kernel") or "")[:KERNEL_CHARACTERS]}
                                 for mistake in result.get("after", {}).get("mistakes", [])]}
         with arguments.out.open("a", encoding="utf-8") as file:
             file.write(json.dumps({name: value for name, value in line.items() if value}) + "\n")
