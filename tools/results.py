@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of bench/results. A line that is kept is lean: a field that says nothing is left out, and so are the fields of
-the run, and the row, where they are those of the line before. All are there again when the file is read."""
+the run, the row and the count of samples where they are those of the line before. All are there again when the file
+is read."""
 import json
 
 # What a line has whose field was left out. A single sample is its own spread.
@@ -17,7 +18,8 @@ def parse(text, before=None):
     """The result that a line of JSON is, with all fields. before: the result of the line before; None: none."""
     line = json.loads(text)
     if before is not None and "date" not in line:
-        line = {**run_of(before), **{name: before[name] for name in ("row",) if name in before}, **line}
+        again = ("row", "samples") if "p10" in line else ("row",)
+        line = {**run_of(before), **{name: before[name] for name in again if name in before}, **line}
     if "median" in line:
         line = {**ABSENT, **{name: line["median"] for name in SPREAD}, "samples": 1, **line}
     return line
@@ -39,6 +41,8 @@ def lean(line, before=None):
         kept = {name: value for name, value in kept.items() if name not in (*SPREAD, "samples")}
     if before is not None and run_of(line) == run_of(before) and ("row" in line) == ("row" in before):
         same = RUN if line.get("row") != before.get("row") else (*RUN, "row")
+        if "p10" in kept and line.get("samples") == before.get("samples"):
+            same = (*same, "samples")
         kept = {name: value for name, value in kept.items() if name not in same}
     return json.dumps(kept, ensure_ascii=False)
 

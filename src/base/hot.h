@@ -17,6 +17,8 @@
 #define TN_APART __attribute__((noinline))
 /* On the way of every call: these functions stand side by side, on few pages. */
 #define TN_HOT __attribute__((hot))
+/* For the loop of a function: which cache lines it lies on depends on no other function. */
+#define TN_ALIGNED __attribute__((aligned(64)))
 #define TN_RARE __attribute__((cold, noinline))
 /* From here on the compiler knows nothing of the variable's value. */
 #define TN_HIDE(variable) __asm__("" : "+r"(variable))

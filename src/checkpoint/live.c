@@ -77,9 +77,9 @@ static inline struct tn_block *live_behind(const struct tn_block *block, struct 
 }
 
 /* Follows the blocks behind *near as long as they are the expected ones. Returns their number, and
- * in *near the last. */
-static size_t follow(const tarn_expected *expected, size_t count, uint8_t walk_id,
-                     struct tn_block **near)
+ * in *near the last. The loop is the whole time of most comparisons, so it lies by itself. */
+static TN_APART TN_ALIGNED size_t follow(const tarn_expected *expected, size_t count,
+                                         uint8_t walk_id, struct tn_block **near)
 {
     struct tn_block *block = *near;
     uint64_t base = block->segment->base;

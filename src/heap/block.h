@@ -217,7 +217,8 @@ static inline struct tn_block *tn_block_next(const struct tn_block *block,
     if (TN_LIKELY((uintptr_t)block->next == next))
         return (struct tn_block *)guess;
     next = (uintptr_t)block->next;
-    *step = tn_block_step_by(next > at ? 1 : -1);
+    if (next == at - (uintptr_t)step->next) /* a record elsewhere begins a run like this one */
+        *step = tn_block_step_by(step->next > 0 ? -1 : 1);
     return (struct tn_block *)next;
 }
 

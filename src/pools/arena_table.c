@@ -31,17 +31,24 @@ static void enter_index(const tarn_pool *pool, struct tn_arena *arena)
                       arena->order.stream_id);
 }
 
-/* A hint leads to the arena from now on, unless it leads to another stream's. */
+/* Whether the hint in this place leads a living stream to its arena, and not the one named. */
+static bool is_taken(const struct tn_arena_table *table, size_t at, uint64_t named)
+{
+    const struct tn_arena *hint = atomic_load_explicit(&table->hints[at], memory_order_relaxed);
+    uint64_t other = hint != NULL ? atomic_load_explicit(&hint->stream, memory_order_relaxed) : 0;
+
+    return other != 0 && other != named && tn_arena_entry_first(table, other) >> 1 == at >> 1;
+}
+
+/* A hint leads to the arena from now on, if one of its two places is not another stream's. */
 static void give_hint(struct tn_arena_table *table, struct tn_arena *arena)
 {
     uint64_t named = atomic_load_explicit(&arena->stream, memory_order_relaxed);
     size_t at = tn_arena_entry_first(table, named);
-    const struct tn_arena *hint = atomic_load_explicit(&table->hints[at], memory_order_relaxed);
-    uint64_t other = hint != NULL ? atomic_load_explicit(&hint->stream, memory_order_relaxed) : 0;
 
-    if (named == 0)
-        return;
-    if (other == 0 || other == named || tn_arena_entry_first(table, other) != at)
+    if (is_taken(table, at, named))
+        at ^= 1;
+    if (named != 0 && !is_taken(table, at, named))
         atomic_store_explicit(&table->hints[at], arena, memory_order_release);
 }
 
@@ -64,7 +71,7 @@ static bool is_in_table(const struct tn_arena *arena)
 
 static size_t capacity_of(const struct tn_arena_table *table)
 {
-    return table->last + 1;
+    return tn_arena_entry_last(table) + 1;
 }
 
 static void empty(struct tn_arena_table *table)
@@ -104,11 +111,11 @@ static struct tn_arena_table *next_table(tarn_pool *pool, const struct tn_arena_
     if (next == NULL)
         return NULL;
     next->hints = (_Atomic(struct tn_arena *) *)(void *)&next->entries[capacity];
-    next->last = capacity - 1;
+    next->shift = 64 - (uint64_t)__builtin_ctzll(capacity);
     next->used = 0;
     next->next = pool->tables;
     pool->tables = next;
-    TN_ASSERT((capacity & next->last) == 0 && next != table);
+    TN_ASSERT(capacity_of(next) == capacity && next != table);
     return next;
 }
 

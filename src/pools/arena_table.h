@@ -39,7 +39,7 @@ struct tn_arena_entry {
 };
 
 struct tn_arena_table {
-    size_t last;                 /* the last entry's index: a power of two less 1, immutable */
+    uint64_t shift; /* leaves as many bits of a hash as number the entries; immutable */
     struct tn_arena_table *next; /* of the pool's record */
     size_t used;                 /* entries with a key; the pool's lock */
     /* As many hints as entries, behind them: an arena whose stream's handle has this hash. */
@@ -69,9 +69,17 @@ static inline uint64_t tn_arena_key(struct tn_order order)
     return (order.stream_id ^ mixed) | (uint64_t)1 << 63;
 }
 
+/* The highest bits of the product: the first entries of keys at equal distances, as ids and handles
+ * mostly are, lie far apart. Source: D. Knuth, The Art of Computer Programming, volume 3, 6.4, for
+ * the golden ratio. */
 static inline size_t tn_arena_entry_first(const struct tn_arena_table *table, uint64_t key)
 {
-    return (size_t)((key * TN_GOLDEN) >> 32) & table->last;
+    return (size_t)((key * TN_GOLDEN) >> table->shift);
+}
+
+static inline size_t tn_arena_entry_last(const struct tn_arena_table *table)
+{
+    return UINT64_MAX >> table->shift;
 }
 
 /* The entry that has the key, or where the key would go. */
@@ -81,7 +89,7 @@ static inline struct tn_arena_entry *tn_arena_entry_find(struct tn_arena_table *
     uint64_t id = atomic_load_explicit(&table->entries[at].key, memory_order_acquire);
 
     while (id != 0 && id != key) {
-        at = (at + 1) & table->last;
+        at = (at + 1) & tn_arena_entry_last(table);
         id = atomic_load_explicit(&table->entries[at].key, memory_order_acquire);
     }
     return &table->entries[at];
@@ -103,22 +111,32 @@ static inline struct tn_arena *tn_arena_seek(const tarn_pool *pool, struct tn_or
     return atomic_load_explicit(&entry->arena, memory_order_acquire);
 }
 
-/* The arena that allocations have named this handle for; NULL: none is known. */
-static inline struct tn_arena *tn_arena_expect(const tarn_pool *pool, tarn_stream stream)
+static inline struct tn_arena *tn_arena_hint(const struct tn_arena_table *table, size_t at,
+                                             tarn_stream stream)
 {
-    struct tn_arena_table *table = atomic_load_explicit(&pool->arena_table, memory_order_acquire);
-    struct tn_arena *hint;
+    struct tn_arena *hint = atomic_load_explicit(&table->hints[at], memory_order_acquire);
 
-    if (TN_UNLIKELY(table == NULL))
-        return NULL;
-    hint = atomic_load_explicit(&table->hints[tn_arena_entry_first(table, (uintptr_t)stream)],
-                                memory_order_acquire);
-    /* Of two streams that share a place one has the hint. */
     return TN_LIKELY(hint != NULL) &&
                    TN_LIKELY(atomic_load_explicit(&hint->stream, memory_order_relaxed) ==
                              (uintptr_t)stream)
                ? hint
                : NULL;
+}
+
+/* The arena that allocations have named this handle for; NULL: none is known. Its hint is in the
+ * place of the handle, or in the one beside it. */
+static inline struct tn_arena *tn_arena_expect(const tarn_pool *pool, tarn_stream stream)
+{
+    const struct tn_arena_table *table =
+        atomic_load_explicit(&pool->arena_table, memory_order_acquire);
+    struct tn_arena *hint;
+    size_t at;
+
+    if (TN_UNLIKELY(table == NULL))
+        return NULL;
+    at = tn_arena_entry_first(table, (uintptr_t)stream);
+    hint = tn_arena_hint(table, at, stream);
+    return TN_LIKELY(hint != NULL) ? hint : tn_arena_hint(table, at ^ 1, stream);
 }
 
 /* Allocates for a stream outside captures, from the arena expected for it; NULL: from the order's.

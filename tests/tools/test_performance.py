@@ -91,6 +91,13 @@ class Performance(unittest.TestCase):
         texts = self.path.read_text().splitlines()
         self.assertEqual([text.count("row") for text in texts], [1, 0, 1, 0, 1])
 
+    def test_a_count_of_samples_is_written_once(self):
+        entries = [results.parse(json.dumps({**line(1, 7), "p10": 6, "p90": 8, "samples": count}))
+                   for count in (101, 101, 1, 101)]
+        self.path.write_text(results.text_of([*entries, results.parse(json.dumps(line(1, 7)))]))
+        self.assertEqual([entry["samples"] for _, entry in results.read(self.path)], [101, 101, 1, 101, 1])
+        self.assertEqual([text.count("samples") for text in self.path.read_text().splitlines()], [1, 0, 1, 1, 0])
+
     def test_a_file_with_lines_that_could_be_leaner_is_not_thin(self):
         self.path.write_text(json.dumps(line(1, 1)) + "\n")
         with contextlib.redirect_stdout(io.StringIO()):

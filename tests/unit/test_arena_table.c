@@ -206,14 +206,14 @@ static size_t place_of(tn_cu_stream stream)
     return tn_arena_entry_first(atomic_load(&pool->arena_table), (uintptr_t)stream);
 }
 
-/* A stream whose hint has the place of the other's. */
+/* A stream whose hint has the places of the other's. */
 static tn_cu_stream stream_beside(tn_cu_stream other)
 {
     tn_cu_stream stream = test_stream();
 
-    for (int i = 0; i < 4096 && place_of(stream) != place_of(other); i++)
+    for (int i = 0; i < 4096 && place_of(stream) >> 1 != place_of(other) >> 1; i++)
         stream = test_stream();
-    ck_assert_uint_eq(place_of(stream), place_of(other));
+    ck_assert_uint_eq(place_of(stream) >> 1, place_of(other) >> 1);
     return stream;
 }
 
@@ -287,16 +287,20 @@ END_TEST
 START_TEST(streams_do_not_take_a_hint_from_each_other)
 {
     tn_cu_stream stream = test_stream();
-    struct tn_arena *first = use(stream);
-    tn_cu_stream other = stream_beside(stream);
-    struct tn_arena *then = use(other);
+    struct tn_arena *arena = use(stream);
+    tn_cu_stream second = stream_beside(stream);
+    struct tn_arena *beside = use(second);
+    tn_cu_stream third = stream_beside(second);
+    struct tn_arena *then = use(third);
 
-    ck_assert_ptr_ne(then, first);
-    ck_assert_ptr_eq(tn_arena_expect(pool, stream), first);
-    ck_assert_ptr_null(tn_arena_expect(pool, other));
+    ck_assert(arena != beside && beside != then && then != arena);
+    ck_assert_ptr_eq(tn_arena_expect(pool, stream), arena);
+    ck_assert_ptr_eq(tn_arena_expect(pool, second), beside);
+    ck_assert_ptr_null(tn_arena_expect(pool, third));
     OK(tarn_stream_retire(device, stream));
-    (void)unit_alloc(pool, 32 * MIB, other); /* with the pool's lock */
-    ck_assert_ptr_eq(tn_arena_expect(pool, other), then);
+    (void)unit_alloc(pool, 32 * MIB, third); /* with the pool's lock */
+    ck_assert_ptr_eq(tn_arena_expect(pool, third), then);
+    ck_assert_ptr_eq(tn_arena_expect(pool, second), beside);
 }
 END_TEST
 
