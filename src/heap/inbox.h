@@ -52,47 +52,12 @@ struct tn_inbox {
 struct tn_inbox *tn_inbox_make(void);
 void tn_inbox_drop(struct tn_inbox *inbox); /* no other thread has seen it */
 
-/* The value of a place which nobody has taken in this round of the ring. It is odd; blocks have
- * even addresses. */
-static inline uintptr_t tn_inbox_vacant(uint64_t place)
-{
-    return (uintptr_t)place << 1 | 1;
-}
-
-/* Takes the next place, for tn_inbox_put; NULL: the inbox is closed or full.
- *
- * The exchange acquires all writes from before the opening: it reads the ticket of the opening, or
- * a ticket which only exchanges have made of that ticket. The place is read relaxed: its value says
- * only that the place is vacant, and a thread that reads an older value finds the inbox full. */
-static inline atomic_uintptr_t *tn_inbox_enter(struct tn_inbox *inbox)
-{
-    uint_fast64_t ticket = atomic_load_explicit(&inbox->ticket, memory_order_relaxed);
-
-    while ((ticket & 1) == 0) {
-        uint64_t next = ticket >> 1;
-        atomic_uintptr_t *place = &inbox->places[next % TN_INBOX_PLACES];
-        uint_fast64_t read = ticket;
-
-        if (atomic_load_explicit(place, memory_order_relaxed) == tn_inbox_vacant(next)) {
-            if (atomic_compare_exchange_weak_explicit(&inbox->ticket, &ticket, ticket + 2,
-                                                      memory_order_acquire, memory_order_relaxed))
-                return place;
-            continue;
-        }
-        ticket = atomic_load_explicit(&inbox->ticket, memory_order_relaxed);
-        if (ticket == read)
-            return NULL; /* else another thread has taken the place meanwhile */
-    }
-    return NULL;
-}
+/* Takes the next place, for tn_inbox_put; NULL: the inbox is closed or full. */
+atomic_uintptr_t *tn_inbox_enter(struct tn_inbox *inbox);
 
 /* Puts the block into the place; NULL: no block after all. Releases the thread's accesses to the
  * block's memory, and its reads of the pool. */
-static inline void tn_inbox_put(atomic_uintptr_t *place, struct tn_block *block)
-{
-    atomic_store_explicit(place, block != NULL ? (uintptr_t)block : TN_INBOX_NOTHING,
-                          memory_order_release);
-}
+void tn_inbox_put(atomic_uintptr_t *place, struct tn_block *block);
 
 /* The oldest block; NULL: the inbox is empty, or the oldest place is taken but not yet filled. */
 struct tn_block *tn_inbox_first(struct tn_inbox *inbox);
