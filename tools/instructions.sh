@@ -91,7 +91,8 @@ fi
 awk -v mode="$mode" -v recorded="$recorded" -v left_out="$scratch/left_out" '
     # What stands after "name": in a line of JSON.
     function field(name,    rest) {
-        rest = substr($0, index($0, "\"" name "\": ") + length(name) + 4)
+        rest = substr($0, index($0, "\"" name "\":") + length(name) + 3)
+        sub(/^ /, "", rest)
         if (substr(rest, 1, 1) == "\"") {
             rest = substr(rest, 2)
             return substr(rest, 1, index(rest, "\"") - 1)

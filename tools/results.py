@@ -44,7 +44,7 @@ def lean(line, before=None):
         if "p10" in kept and line.get("samples") == before.get("samples"):
             same = (*same, "samples")
         kept = {name: value for name, value in kept.items() if name not in same}
-    return json.dumps(kept, ensure_ascii=False)
+    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
 
 
 def text_of(lines):
