@@ -44,6 +44,7 @@ void tn_arena_end(struct tn_arena *arena)
     }
     arena->pool = NULL;
     arena->order = (struct tn_order){0, 0};
+    atomic_store_explicit(&arena->stream, 0, memory_order_relaxed);
     tn_heaps_give(heaps);
 }
 

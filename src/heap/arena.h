@@ -138,9 +138,9 @@ struct tn_arena {
     atomic_bool magazines_open;                     /* see heap/magazine.h */
     /* tn_thread_word of the thread that allocated last; with TN_ARENA_OWNED: the owner. */
     atomic_uintptr_t user;
-    /* The handle of its order's stream, as an allocation named it; never a stream in a capture, nor
-     * a default stream. 0: none, or retired. A stream has the same handle as long as it lives, and
-     * the next stream may get that handle. */
+    /* The handle of its order's stream, as a call named it; never a stream in a capture, nor a
+     * default stream. 0: none, retired, or the arena has ended. A stream has the same handle as
+     * long as it lives, and the next stream may get that handle. */
     atomic_uintptr_t stream;
     struct tn_arena_link in[TN_ARENA_LISTS]; /* where its pool lists it */
     uint32_t unused_locks; /* of the pool in a row, without a call that used it between */

@@ -87,6 +87,10 @@ static tarn_status check_asleep(const tarn_pool *pool)
          arena = arena->in[TN_ARENAS_ASLEEP].next)
         count -= arena->asleep;
     TN_EXPECT_EQUAL("P30", "those asleep that are not in the list", count, 0);
+    for (const struct tn_arena *arena = lists->first[TN_ARENAS_AWAKE]; arena != NULL;
+         arena = arena->in[TN_ARENAS_AWAKE].next)
+        count += 1;
+    TN_EXPECT_EQUAL("P30", "those awake", pool->arenas.awake_count, count);
     return TARN_OK;
 }
 

@@ -31,7 +31,16 @@ static void enter_index(const tarn_pool *pool, struct tn_arena *arena)
                       arena->order.stream_id);
 }
 
-/* Whether the hint in this place leads a living stream to its arena, and not the one named. */
+/* Whether a hint leads to an arena with this handle. */
+static bool has_hint(const struct tn_arena_table *table, uint64_t named)
+{
+    const tarn_stream stream = (tarn_stream)(uintptr_t)named;
+    size_t at = tn_arena_entry_first(table, named);
+
+    return tn_arena_hint(table, at, stream) != NULL || tn_arena_hint(table, at ^ 1, stream) != NULL;
+}
+
+/* Whether the hint in this place leads to an arena with another handle than the one named. */
 static bool is_taken(const struct tn_arena_table *table, size_t at, uint64_t named)
 {
     const struct tn_arena *hint = atomic_load_explicit(&table->hints[at], memory_order_relaxed);
@@ -61,7 +70,8 @@ static void enter_arena(struct tn_arena_table *table, struct tn_arena *arena)
     table->used += atomic_load_explicit(&entry->key, memory_order_relaxed) == 0;
     atomic_store_explicit(&entry->arena, arena, memory_order_release);
     atomic_store_explicit(&entry->key, key, memory_order_release);
-    give_hint(table, arena);
+    if (!has_hint(table, atomic_load_explicit(&arena->stream, memory_order_relaxed)))
+        give_hint(table, arena); /* of those with one handle the arena used last comes first */
 }
 
 static bool is_in_table(const struct tn_arena *arena)

@@ -42,7 +42,8 @@ struct tn_arena_table {
     uint64_t shift; /* leaves as many bits of a hash as number the entries; immutable */
     struct tn_arena_table *next; /* of the pool's record */
     size_t used;                 /* entries with a key; the pool's lock */
-    /* As many hints as entries, behind them: an arena whose stream's handle has this hash. */
+    /* As many hints as entries, behind them. A hint is an arena whose stream's handle has this place's
+     * hash, or that of the place beside. */
     _Atomic(struct tn_arena *) *hints;
     struct tn_arena_entry entries[];
 };
@@ -69,8 +70,8 @@ static inline uint64_t tn_arena_key(struct tn_order order)
     return (order.stream_id ^ mixed) | (uint64_t)1 << 63;
 }
 
-/* The highest bits of the product: the first entries of keys at equal distances, as ids and handles
- * mostly are, lie far apart. Source: D. Knuth, The Art of Computer Programming, volume 3, 6.4, for
+/* The highest bits of the product: the first entries of keys that follow each other, as ids mostly
+ * do, lie far apart. Source: D. Knuth, The Art of Computer Programming, volume 3, 6.4, for
  * the golden ratio. */
 static inline size_t tn_arena_entry_first(const struct tn_arena_table *table, uint64_t key)
 {

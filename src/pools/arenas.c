@@ -93,7 +93,7 @@ struct tn_arena *tn_arena_get(tarn_pool *pool, struct tn_order order)
     struct tn_arena *arena = tn_arena_find(pool, order);
 
     if (arena != NULL) {
-        tn_arena_wake(pool, arena);
+        tn_arena_wake_to_use(pool, arena);
         return arena;
     }
     tn_arenas_tend(pool);

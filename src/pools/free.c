@@ -188,7 +188,7 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, boo
 
     TN_ASSERT(tn_pool_is_locked(pool) && !(unheld && told));
     if (block->heap->arena != &pool->idle)
-        tn_arena_wake(pool, block->heap->arena); /* the next frees may go without the lock */
+        tn_arena_wake_to_use(pool, block->heap->arena); /* the next frees may go without the lock */
     tn_pool_leave_live(pool, block);
     TN_ASSERT(tn_live_find(pool, tn_block_address(block)) == NULL); /* P5 */
     pool->counters.free_count += 1;

@@ -84,7 +84,8 @@ struct tn_arenas {
     uint64_t proof_count;    /* events of streams found done: pools/proofs.h */
     uint64_t lock_count;     /* how often the pool was locked */
     uint64_t awake_count;
-    /* Since the pool was locked: an arena asleep was woken, and no heap has grown. */
+    uint64_t crowded_until; /* the lock_count until which arenas awake are taken to be too many */
+    /* Since the pool was locked: a call has woken the arena that it uses, and no heap has grown. */
     bool only_woken;
 };
 

@@ -19,6 +19,8 @@ enum {
     UNUSED_LOCKS_MAX = 32,
     CHANCES = 3,      /* of an arena asleep: see pools/arenas.h */
     AWAKE_MANY = 256, /* arenas; more cost a lock 8 us */
+    /* Locks, after more were awake: the next try to keep many awake costs a fraction of these. */
+    CROWDED_LOCKS = AWAKE_MANY * UNUSED_LOCKS_MAX,
 };
 
 /* These two have the lock of the lists. */
@@ -199,7 +201,6 @@ void tn_arena_wake(tarn_pool *pool, struct tn_arena *arena)
     if (arena->asleep) {
         tn_arena_unlink(&pool->arenas.lists, arena, TN_ARENAS_ASLEEP);
         arena->returned = true;
-        pool->arenas.only_woken = true;
     }
     arena->asleep = false;
     arena->awake = true;
@@ -207,7 +208,15 @@ void tn_arena_wake(tarn_pool *pool, struct tn_arena *arena)
         tn_pool_list(pool, TN_POOLS_AWAKE, true); /* P32 */
     tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_AWAKE);
     pool->arenas.awake_count += 1;
+    if (pool->arenas.awake_count > AWAKE_MANY)
+        pool->arenas.crowded_until = pool->arenas.lock_count + CROWDED_LOCKS;
     TN_ASSERT(tn_arena_is_locked(arena) && arena->allocates == TN_NOT_STEADY); /* P30 */
+}
+
+void tn_arena_wake_to_use(tarn_pool *pool, struct tn_arena *arena)
+{
+    pool->arenas.only_woken = pool->arenas.only_woken || arena->asleep;
+    tn_arena_wake(pool, arena);
 }
 
 void tn_arena_sleep(tarn_pool *pool, struct tn_arena *arena)
@@ -234,7 +243,7 @@ void tn_arena_sleep(tarn_pool *pool, struct tn_arena *arena)
 /* Whether the lock counts for nobody: it is due to the sleep of arenas that are used after all. */
 static bool is_own_fault(const tarn_pool *pool)
 {
-    return pool->arenas.only_woken && pool->arenas.awake_count <= AWAKE_MANY;
+    return pool->arenas.only_woken && pool->arenas.lock_count >= pool->arenas.crowded_until;
 }
 
 /* Whether a stopped arena has gone unused for long. */

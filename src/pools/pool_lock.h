@@ -31,8 +31,9 @@
  * microsecond. An arena therefore stays awake for some thirty unused locks, and costs at most twice as
  * much as by the best choice in hindsight. Many streams allocate once and never again: a new arena
  * without reserved memory stays awake for half as many, and wakes once more than by the best choice
- * if its stream comes back. A lock which an arena's sleep alone is to blame for counts for none:
- * where more streams take turns than locks are counted, each would else find its arena asleep.
+ * if its stream comes back. Where more streams take turns than locks are counted, each would find
+ * its arena asleep. A lock that only wakes the arena of its call therefore counts for none, up to 256
+ * arenas awake. Beyond, each lock counts for a while: to stop so many costs more than to wake one.
  *
  * Source: the rent-or-buy argument, A. Karlin et al., Competitive snoopy caching (Algorithmica 3,
  * 1988).
@@ -58,8 +59,10 @@ uint64_t tn_ending_count(tarn_device *device, enum tn_ending ending);
 /* Makes the PARKED pools READY. The DEVICE lock is held. */
 void tn_ending_unpark(tarn_device *device);
 
-/* The arena will be used: it is locked from here on like all that are awake. */
+/* The arena is locked from here on like all that are awake. tn_arena_wake_to_use: for a call that
+ * allocates there or frees. */
 void tn_arena_wake(tarn_pool *pool, struct tn_arena *arena);
+void tn_arena_wake_to_use(tarn_pool *pool, struct tn_arena *arena);
 
 /* Puts a stopped arena to sleep, and lets go of its lock. */
 void tn_arena_sleep(tarn_pool *pool, struct tn_arena *arena);

@@ -13,6 +13,7 @@
 #include "base/hot.h"
 #include "heap/steady.h"
 #include "pools/ahead.h"
+#include "pools/arena_table.h"
 #include "pools/arenas.h"
 #include "pools/device.h"
 #include "pools/grow.h"
@@ -121,6 +122,8 @@ struct reservation {
 static tarn_status prepare_arena(tarn_pool *pool, const struct reservation *wanted,
                                  struct tn_arena **arena)
 {
+    /* Later a function of the program may have destroyed the stream. */
+    bool first = !*wanted->met;
     tarn_status status;
 
     if (wanted->order.capture_id != 0) {
@@ -131,6 +134,8 @@ static tarn_status prepare_arena(tarn_pool *pool, const struct reservation *want
     if (*arena == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena");
     status = tn_arena_meet(*arena, wanted->stream, wanted->met);
+    if (status == TARN_OK && first && !tn_stream_is_default(wanted->stream))
+        tn_arena_name(pool, *arena, wanted->stream);
     if (status == TARN_OK && !tn_steady_expect(*arena, wanted->record_count))
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for blocks' records");
     TN_ASSERT(status != TARN_OK || (*arena)->met);

@@ -231,6 +231,24 @@ static struct tn_arena *use(tn_cu_stream stream)
     return tn_arena_seek(pool, order);
 }
 
+static void make_larger_tables(void)
+{
+    tn_pool_lock(pool);
+    for (uint64_t i = 0; i < STREAMS; i++)
+        ck_assert_ptr_nonnull(tn_arena_get(pool, (struct tn_order){(uint64_t)1 << 32 | i, 0}));
+    tn_pool_unlock(pool);
+}
+
+START_TEST(an_arena_with_reserved_memory_is_expected)
+{
+    tn_cu_stream stream = test_stream();
+
+    OK(tarn_pool_reserve(pool, 4 * MIB, stream));
+    ck_assert_ptr_eq(tn_arena_expect(pool, stream),
+                     tn_arena_seek(pool, unit_order(device, stream)));
+}
+END_TEST
+
 START_TEST(the_arena_of_a_stream_is_expected)
 {
     tn_cu_stream stream = test_stream();
@@ -239,10 +257,7 @@ START_TEST(the_arena_of_a_stream_is_expected)
     ck_assert_ptr_null(tn_arena_expect(pool, stream));
     arena = use(stream);
     ck_assert_ptr_eq(tn_arena_expect(pool, stream), arena);
-    tn_pool_lock(pool);
-    for (uint64_t i = 0; i < STREAMS; i++) /* through tables that give way to larger ones */
-        ck_assert_ptr_nonnull(tn_arena_get(pool, (struct tn_order){(uint64_t)1 << 32 | i, 0}));
-    tn_pool_unlock(pool);
+    make_larger_tables();
     ck_assert_ptr_eq(tn_arena_expect(pool, stream), arena);
     OK(tarn_stream_retire(device, stream));
     ck_assert_ptr_null(tn_arena_expect(pool, stream));
@@ -257,6 +272,7 @@ START_TEST(a_pool_that_gets_a_table_again_expects_nothing)
     const struct tn_arena_table *table = atomic_load(&pool->arena_table);
 
     OK(tarn_pool_destroy(pool));
+    ck_assert_uint_eq(atomic_load(&arena->stream), 0);
     (void)unit_alloc(second, 4096, stream);
     ck_assert_ptr_eq(tn_arena_seek(second, unit_order(device, stream)), arena); /* its record */
     pool = unit_pool(device);
@@ -280,6 +296,8 @@ START_TEST(the_arena_of_an_earlier_stream_with_the_handle_does_not_serve)
     ck_assert_ptr_eq(tn_arena_expect(pool, again), before);
     arena = use(again);
     ck_assert_ptr_ne(arena, before);
+    ck_assert_ptr_eq(tn_arena_expect(pool, again), arena);
+    make_larger_tables();
     ck_assert_ptr_eq(tn_arena_expect(pool, again), arena);
 }
 END_TEST
@@ -321,6 +339,7 @@ int main(void)
     tcase_add_test(tcase, without_host_memory_no_arena_is_made);
     tcase_add_test(tcase, an_arena_that_the_index_does_not_have_is_found);
     tcase_add_test(tcase, an_arena_of_a_capture_is_not_in_the_index);
+    tcase_add_test(tcase, an_arena_with_reserved_memory_is_expected);
     tcase_add_test(tcase, the_arena_of_a_stream_is_expected);
     tcase_add_test(tcase, a_pool_that_gets_a_table_again_expects_nothing);
     tcase_add_test(tcase, streams_do_not_take_a_hint_from_each_other);

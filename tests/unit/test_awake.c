@@ -264,6 +264,9 @@ START_TEST(what_is_wrong_with_an_arena_asleep_is_found)
     arena->heaps[TN_HEAP_LARGE]->counters.freed.count = 1;
     unit_expect_corrupt(pool, "P30");
     arena->heaps[TN_HEAP_LARGE]->counters.freed.count = 0;
+    pool->arenas.awake_count += 1;
+    unit_expect_corrupt(pool, "P30");
+    pool->arenas.awake_count -= 1;
     OK(tarn_pool_validate(pool));
 }
 END_TEST
@@ -321,9 +324,28 @@ START_TEST(few_of_very_many_that_take_turns_stay_awake)
 {
     enum { STREAMS = 400 };
     tn_cu_stream streams[STREAMS];
+    uint64_t sum = 0;
 
     (void)take_turns(streams, STREAMS, 4);
-    ck_assert_uint_lt(pool->arenas.awake_count, 300);
+    for (int i = 0; i < STREAMS; i++) {
+        OK(tarn_free(unit_alloc(pool, 4096, streams[i])));
+        sum += pool->arenas.awake_count;
+    }
+    ck_assert_uint_lt(sum, 64 * STREAMS);
+    OK(tarn_pool_validate(pool));
+}
+END_TEST
+
+/* The lock that makes an arena may end another one, which was asleep. */
+START_TEST(few_arenas_of_streams_that_come_and_go_stay_awake)
+{
+    for (int i = 0; i < 1000; i++) {
+        tn_cu_stream passing = test_stream();
+
+        OK(tarn_free(unit_alloc(pool, 4096, passing)));
+        test_destroy_stream(passing);
+        ck_assert_uint_lt(pool->arenas.awake_count, 48);
+    }
     OK(tarn_pool_validate(pool));
 }
 END_TEST
@@ -370,6 +392,7 @@ int main(void)
     tcase_add_test(tcase, many_streams_wake_few_arenas);
     tcase_add_test(tcase, streams_that_take_turns_stay_awake);
     tcase_add_test(tcase, few_of_very_many_that_take_turns_stay_awake);
+    tcase_add_test(tcase, few_arenas_of_streams_that_come_and_go_stay_awake);
     tcase_add_loop_test(tcase, a_growth_of_an_arena_that_was_asleep_counts, 0, 2);
     suite_add_tcase(suite, tcase);
     return test_main(suite);
