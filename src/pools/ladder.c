@@ -86,7 +86,6 @@ static bool try_again(struct climb *climb)
     climb->pool->limit.met = false;
     climb->status = climb->attempt(climb->pool, climb->request, climb->frugal, climb->result);
     climb->at_own_limit = climb->pool->limit.met;
-    TN_ASSERT(!tn_lock_none_held());
     tn_pool_unlock(climb->pool);
     return !is_out_of_memory(climb->status) && climb->status != TARN_ERR_ADDRESS_SPACE;
 }

@@ -28,8 +28,8 @@
  * pool's lock alone guards its heaps.
  *
  * Stopping an arena and letting it go costs some 30 ns, and a call that wakes one about a
- * microsecond. An arena therefore stays awake for some thirty unused locks, and costs at most twice as
- * much as by the best choice in hindsight. Many streams allocate once and never again: a new arena
+ * microsecond. An arena therefore stays awake for some thirty unused locks, and of the locks that
+ * count costs at most twice as much as by the best choice in hindsight. Many streams allocate once and never again: a new arena
  * without reserved memory stays awake for half as many, and wakes once more than by the best choice
  * if its stream comes back. Where more streams take turns than locks are counted, each would find
  * its arena asleep. A lock that only wakes the arena of its call therefore counts for none, up to 256

@@ -336,7 +336,7 @@ START_TEST(few_of_very_many_that_take_turns_stay_awake)
 }
 END_TEST
 
-/* The lock that makes an arena may end another one, which was asleep. */
+/* Each lock counts: an arena is made, and grows. */
 START_TEST(few_arenas_of_streams_that_come_and_go_stay_awake)
 {
     for (int i = 0; i < 1000; i++) {

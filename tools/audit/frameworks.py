@@ -31,6 +31,7 @@ sys.path.append(str(HERE.parent))
 import torch_plugin  # noqa: E402
 
 TEXT, JSON = 0, 1
+KERNEL_CHARACTERS = 72  # of a name that is kept with the figures: mangled ones have hundreds
 
 
 class Info(ctypes.Structure):
@@ -75,8 +76,6 @@ class Tarn:
 
 
 # -- PyTorch ----------------------------------------------------------------------------------------
-
-KERNEL_CHARACTERS = 72  # of a name that is kept with the figures: mangled ones have hundreds
 
 
 def torch_capture(step, warm_up=3):
