@@ -103,10 +103,8 @@ tarn_status tn_gpu_map(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, tn_
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "mapping device memory", "cuMemMap");
     access[count++] = access_of(gpu->device, TN_CU_MEM_ACCESS_READWRITE);
-    for (int peer = 0; peer < TN_GPU_PEERS_MAX; peer++) {
-        if ((peer_mask >> peer & 1) != 0)
-            access[count++] = access_of(peer, TN_CU_MEM_ACCESS_READWRITE);
-    }
+    for (uint64_t peers = peer_mask; peers != 0; peers &= peers - 1)
+        access[count++] = access_of(__builtin_ctzll(peers), TN_CU_MEM_ACCESS_READWRITE);
     tn_gpu_count(gpu, TN_CALL_SET_ACCESS);
     result = gpu->driver->cuMemSetAccess(address, bytes, access, count);
     if (result == TN_CUDA_SUCCESS)

@@ -197,15 +197,16 @@ void tn_block_give(struct tn_block_store *store, struct tn_block *block)
     push(store, block);
 }
 
-/* Moves records never taken, if no other records can be moved and the target has none of this kind.
- * Returns the count. */
+/* Moves records never taken at once, if the target has few of this kind, which are listed. Returns
+ * the count. */
 static size_t move_fresh(struct tn_block_store *from, struct tn_block_store *to, size_t count)
 {
     size_t moved = tn_min(count, from->fresh_count);
 
     TN_ASSERT(from != to);
-    if (moved == 0 || from->fresh_count < from->spare_count || to->fresh_count > 0)
+    if (moved == 0 || to->fresh_count > TN_BLOCK_BATCH)
         return 0;
+    list_fresh(to);
     to->fresh = from->fresh;
     to->fresh_count = moved;
     from->fresh += moved;
@@ -232,16 +233,18 @@ static size_t move_batches(struct tn_block_store *from, struct tn_block_store *t
 void tn_blocks_move(struct tn_block_store *from, struct tn_block_store *to, size_t count)
 {
     size_t moved = move_batches(from, to, count);
+    size_t fresh;
 
     from->spare_count -= moved;
     to->spare_count += moved;
-    count -= moved;
-    moved = move_fresh(from, to, count);
-    from->spare_count -= moved;
-    to->spare_count += moved;
-    TN_ASSERT(moved <= count);
-    for (size_t i = moved; i < count && from->spare_count > 0; i++)
+    for (; moved < count && from->spare_count > from->fresh_count; moved++)
+        push(to, pop(from)); /* those taken before go first: a slab's part stays one */
+    fresh = move_fresh(from, to, count - moved);
+    from->spare_count -= fresh;
+    to->spare_count += fresh;
+    for (moved += fresh; moved < count && from->spare_count > 0; moved++)
         push(to, pop(from));
+    TN_ASSERT(moved <= count);
 }
 
 void tn_blocks_bring_near(const struct tn_block_store *store, size_t count)

@@ -145,6 +145,8 @@ static void choose(const tarn_pool *pool, const struct tn_want *want, struct tn_
         if (other != arena && !tn_arena_is_captured(other))
             add_arena(pool, &candidates, other);
     }
+    if (candidates.count == 0)
+        return;
     while (moves->bytes < want->bytes && moves->count < TN_MOVES_MAX) {
         struct tn_chunk *chunk = next_to_go(&candidates, want->bytes - moves->bytes);
 
@@ -201,7 +203,9 @@ void tn_moves_choose(tarn_pool *pool, const struct tn_want *want, struct tn_move
     uint64_t movable = TARN_DEBUG_CHECKS ? bytes_movable(pool, want) : 0;
 
     TN_ASSERT(tn_pool_is_locked(pool) && want->bytes <= want->room);
-    *moves = (struct tn_moves){.count = 0};
+    moves->count = 0;
+    moves->bytes = 0;
+    moves->lacks_room = false;
     choose(pool, want, moves);
     TN_ASSERT(moves->bytes >= movable || is_bounded(pool, want, moves));
     (void)movable;

@@ -267,9 +267,12 @@ static TN_APART void await_owners(const tarn_pool *pool, const struct tn_arena *
 
 void tn_pool_stop_others(tarn_pool *pool, const struct tn_arena *but)
 {
+    const struct tn_arena *first = pool->arenas.lists.first[TN_ARENAS_AWAKE];
     bool owned = false;
 
     TN_ASSERT(tn_pool_is_locked(pool));
+    if (but != NULL && first == but && first->in[TN_ARENAS_AWAKE].next == NULL)
+        return; /* nobody went on */
     for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_AWAKE]; arena != NULL;
          arena = arena->in[TN_ARENAS_AWAKE].next) {
         if (arena != but)

@@ -83,9 +83,11 @@ void tn_site_extend(tarn_pool *pool, struct tn_heap *heap, const struct tn_segme
 
         if (!may_extend(below, heap))
             return;
-        if (below->heap != heap)
+        if (below->heap != heap) {
             tn_heap_take_free(pool, heap, below);
-        offset = tn_segment_block_at(segment, offset - 1)->offset;
+            below = tn_segment_block_at(segment, offset - 1);
+        }
+        offset = below->offset;
     }
 }
 

@@ -56,11 +56,12 @@ void tn_address_table_set(uint64_t base, uint64_t slot_count, struct tn_segment 
 
 void tn_address_table_set_pages(uint64_t address, uint64_t bytes, struct tn_chunk *chunk)
 {
-    uint64_t first = address >> TN_PAGE_BITS;
+    tn_address_page *pages = &tn_address_table.pages[address >> TN_PAGE_BITS];
+    uint64_t count = bytes >> TN_PAGE_BITS;
 
     TN_ASSERT(address % TN_PAGE_BYTES == 0 && bytes % TN_PAGE_BYTES == 0);
-    for (uint64_t i = first; i < first + (bytes >> TN_PAGE_BITS); i++) { /* V4 */
-        TN_ASSERT((atomic_load(&tn_address_table.pages[i]) == NULL) == (chunk != NULL));
-        atomic_store_explicit(&tn_address_table.pages[i], chunk, memory_order_release);
+    for (uint64_t i = 0; i < count; i++) { /* V4 */
+        TN_ASSERT((atomic_load(&pages[i]) == NULL) == (chunk != NULL));
+        atomic_store_explicit(&pages[i], chunk, memory_order_release);
     }
 }
