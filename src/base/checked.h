@@ -31,11 +31,18 @@ static inline uint64_t tn_round_down(uint64_t value, uint64_t step)
     return value & ~(step - 1);
 }
 
-/* Index of the highest set bit; value is not 0. An exclusive or instead of a difference: GCC then
- * takes the index as x86's instruction finds it. */
+/* Index of the highest set bit; value is not 0. x86's instruction waits for what its result's
+ * register held before, which may be on its way from memory: it therefore begins as 0. */
 static inline unsigned tn_log2_floor(uint64_t value)
 {
-    return 63U ^ (unsigned)__builtin_clzll(value);
+#if defined(__x86_64__)
+    uint64_t index = 0;
+
+    __asm__("bsr %1, %0" : "+r"(index) : "r"(value) : "cc");
+    return (unsigned)index;
+#else
+    return 63U - (unsigned)__builtin_clzll(value);
+#endif
 }
 
 static inline uint64_t tn_min(uint64_t a, uint64_t b)

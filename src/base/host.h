@@ -71,13 +71,6 @@ struct tn_records {
         .zeroed_first = offsetof(type, first), .zeroed_end = offsetof(type, end)                   \
     }
 
-/* The same, with nothing kept behind the member. */
-#define TN_RECORDS_INIT_FROM(type, first)                                                          \
-    {                                                                                              \
-        .lock = TN_LOCK_INIT(TN_RANK_RECORDS), .record_bytes = sizeof(type),                       \
-        .zeroed_first = offsetof(type, first), .zeroed_end = sizeof(type)                          \
-    }
-
 /* Records which nobody reads once they are given: they have no slabs. Of those given, this many are
  * kept for the next to take, and the others go back to malloc. Only a new record is zeroed whole; of
  * a reused one the first two words are. */

@@ -152,16 +152,11 @@ static void move_entries(struct tn_chunk *chunk, const struct shape *shape,
     }
 }
 
-bool tn_live_reserve(struct tn_chunk *chunk, uint32_t count)
+static TN_APART bool make_room(struct tn_chunk *chunk, uint64_t needed)
 {
-    uint64_t needed = (uint64_t)chunk->live_count + count;
-    struct shape shape;
-    atomic_uint_fast64_t *table;
+    struct shape shape = shape_for(chunk, needed);
+    atomic_uint_fast64_t *table = tn_host_alloc(shape.size, sizeof *table);
 
-    if (suffices(chunk, needed))
-        return true;
-    shape = shape_for(chunk, needed);
-    table = tn_host_alloc(shape.size, sizeof *table);
     if (table == NULL)
         return needed <= chunk->live_room;
     tn_host_touch(table, shape.size * sizeof *table);
@@ -173,6 +168,13 @@ bool tn_live_reserve(struct tn_chunk *chunk, uint32_t count)
     chunk->live_factor = shape.factor;
     TN_ASSERT(chunk->live_room >= needed && chunk->live_room < chunk->live_size);
     return true;
+}
+
+bool tn_live_reserve(struct tn_chunk *chunk, uint32_t count)
+{
+    uint64_t needed = (uint64_t)chunk->live_count + count;
+
+    return suffices(chunk, needed) || make_room(chunk, needed);
 }
 
 bool tn_block_reserve_entries(const struct tn_block *block)

@@ -158,7 +158,7 @@ static bool find_site(tarn_pool *pool, const struct tn_heap *heap, uint64_t byte
     search_grower(pool, heap, heap, bytes, site);
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         for (int kind = 0; kind < TN_HEAP_KINDS && others[i] != NULL; kind++) {
-            if (others[i]->heaps[kind] != heap)
+            if (others[i]->heaps[kind] != heap && others[i]->heaps[kind]->segments != NULL)
                 search_grower(pool, others[i]->heaps[kind], heap, bytes, site);
         }
     }

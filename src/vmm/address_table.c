@@ -60,6 +60,7 @@ void tn_address_table_set_pages(uint64_t address, uint64_t bytes, struct tn_chun
     uint64_t count = bytes >> TN_PAGE_BITS;
 
     TN_ASSERT(address % TN_PAGE_BYTES == 0 && bytes % TN_PAGE_BYTES == 0);
+#pragma GCC unroll 8
     for (uint64_t i = 0; i < count; i++) { /* V4 */
         TN_ASSERT((atomic_load(&pages[i]) == NULL) == (chunk != NULL));
         atomic_store_explicit(&pages[i], chunk, memory_order_release);

@@ -9,7 +9,7 @@
 #include "base/host.h"
 #include "driver/mapping.h"
 
-static struct tn_records chunk_records = TN_RECORDS_INIT_FROM(struct tn_chunk, used_bytes);
+static struct tn_records chunk_records = TN_RECORDS_INIT_KEEPING(struct tn_chunk, used_bytes, heap);
 
 static struct tn_gpu *gpu_of(const struct tn_chunk *chunk)
 {

@@ -27,10 +27,12 @@ struct tn_arena;
 struct tn_heap;
 
 struct tn_chunk {
-    uint64_t magic;        /* TN_CHUNK_MAGIC; 0 in a recycled record */
-    struct tn_chunk *next; /* links recycled records, and vacated places */
-    /* From here to used_bytes all is set anew, and never cleared: others may be looking at a
-     * recycled record. What every allocation and free reads is on the first cache line. */
+    _Alignas(128) uint64_t magic; /* TN_CHUNK_MAGIC; 0 in a recycled record */
+    struct tn_chunk *next;        /* links recycled records, and vacated places */
+    /* What every allocation and free reads is on the first cache line, and what they write on the
+     * second: a processor fetches both at once. Other threads read the first one in their frees.
+     * What is kept in a recycled record is set anew, and never cleared: others may be looking at
+     * it. */
     uint64_t offset;                      /* in the segment, a multiple of 2 MiB; immutable */
     uint64_t bytes;                       /* a power of two; immutable */
     _Atomic(struct tn_segment *) segment; /* NULL in a recycled record; else immutable */
@@ -38,14 +40,8 @@ struct tn_chunk {
     atomic_uint_fast64_t *live;           /* see heap/live_index.h; NULL: none yet */
     uint32_t live_size;                   /* its entries */
     uint32_t live_factor;                 /* makes a hash of a block's place */
-    _Atomic(struct tn_heap *) heap;       /* the owner: an arena's, or the pool's idle memory */
-    struct tn_chunk *heap_next;           /* of the heap's chunks */
-    struct tn_chunk *heap_previous;
-    struct tn_memory *memory; /* of this place; NULL: the memory is away */
-    uint64_t peer_mask;       /* other devices with access: bit i is ordinal i; 0 without memory */
-    /* Every allocation and free writes the fields from here. They are on other cache lines than the
-     * fields above, which other threads read in their frees. */
-    _Alignas(128) uint64_t used_bytes; /* in blocks that are not free */
+    /* From here to heap all is 0 in a new record. */
+    uint64_t used_bytes;  /* in blocks that are not free */
     uint64_t freed_stamp; /* epoch of the last free in the chunk; 0: never used, or forgotten */
     uint32_t live_count;  /* blocks in the index */
     uint32_t live_room;   /* blocks that the index has room for */
@@ -58,11 +54,16 @@ struct tn_chunk {
      * does not prove idle: P26 in claims/hold.h. */
     uint64_t outside_stamp;
     /* Of a vacated place: pools/vacated.h */
-    struct tn_heap *vacated_from; /* NULL: its arena has ended */
-    uint64_t vacated_at;          /* growths of the pool before */
+    struct tn_heap *vacated_from;   /* NULL: its arena has ended */
+    uint64_t vacated_at;            /* growths of the pool before */
+    _Atomic(struct tn_heap *) heap; /* the owner: an arena's, or the pool's idle memory */
+    struct tn_chunk *heap_next;     /* of the heap's chunks */
+    struct tn_chunk *heap_previous;
+    struct tn_memory *memory; /* of this place; NULL: the memory is away */
+    uint64_t peer_mask;       /* other devices with access: bit i is ordinal i; 0 without memory */
 };
 
-_Static_assert(offsetof(struct tn_chunk, heap) == 64, "a cache line");
+_Static_assert(offsetof(struct tn_chunk, used_bytes) == 64, "a cache line");
 
 #define TN_CHUNK_MAGIC 0x5443686eULL
 

@@ -45,22 +45,34 @@ static void set_taken(struct tn_region *region, uint64_t slot, uint64_t count, b
     region->free_count += taken ? -count : count;
 }
 
+/* The first slot from slot up to end that is taken, or that is free; end: none. */
+static uint64_t find_slot(const struct tn_region *region, bool taken, uint64_t slot, uint64_t end)
+{
+    for (; slot < end; slot += BITS - slot % BITS) {
+        uint64_t word = region->taken[slot / BITS];
+        uint64_t bits = (taken ? word : ~word) >> (slot % BITS);
+
+        if (bits != 0)
+            return tn_min(slot + (uint64_t)__builtin_ctzll(bits), end);
+    }
+    return end;
+}
+
 /* The lowest run of count free slots, or slot_count when no run is long enough. */
 static uint64_t find_run(const struct tn_region *region, uint64_t count)
 {
-    uint64_t run = 0;
+    uint64_t end = 0;
 
     if (count > region->free_count)
         return region->slot_count;
-    for (uint64_t i = 0; i < region->slot_count; i++) {
-        if (run == 0 && i % BITS == 0 && region->taken[i / BITS] == UINT64_MAX) {
-            i += BITS - 1; /* a large region has thousands of words, full ones at its beginning */
-            continue;
-        }
-        run = is_taken(region, i) ? 0 : run + 1;
-        if (run == count) {
-            TN_ASSERT(!is_taken(region, i + 1 - count));
-            return i + 1 - count;
+    while (end < region->slot_count) {
+        uint64_t begin = find_slot(region, false, end, region->slot_count);
+
+        end = tn_min(begin + count, region->slot_count);
+        end = find_slot(region, true, begin, end);
+        if (end - begin == count) {
+            TN_ASSERT(!is_taken(region, begin) && !is_taken(region, end - 1));
+            return begin;
         }
     }
     return region->slot_count;
