@@ -2,10 +2,10 @@
 # tarn_test(NAME name SOURCES file... LABELS label... [LIBS target...] [ENV variable=value...]
 #           [ARGUMENTS word...]
 #           [TIMEOUT seconds] [NO_FORK] [ALSO_ON_GPU])
-#     One executable with its own main, run by ctest under its name. TARN_DRIVER names the simulated
-#     driver. With the label gpu it names the real one, the run is without fork (CUDA does not
-#     survive one), alone among its kind, and skipped when it exits with 77. ALSO_ON_GPU adds such a
-#     run to one on the simulator, as <name>_gpu.
+#     One executable, run by ctest under its name. Its main is that of tests/support/registry.c, or its
+#     own. TARN_DRIVER names the simulated driver. With the label gpu it names the real one, the run is
+#     without fork (CUDA does not survive one), alone among its kind, and skipped when it exits with 77.
+#     ALSO_ON_GPU adds such a run to one on the simulator, as <name>_gpu.
 # tarn_suites(FILES file... LABELS label... [as above])
 #     A tarn_test for each file, named after folder and file: unit/test_segment.c is unit_segment.
 

@@ -63,7 +63,10 @@ static void use_input_again(void)
     ck_assert_ptr_eq(input, before);
 }
 
-START_TEST(a_section_is_looked_through)
+SUITE("audits")
+GROUP(looked, open_world, close_world, .name = "looked through")
+
+TEST(looked, a_section_is_looked_through)
 {
     tarn_graph *graph = make_graph();
 
@@ -85,9 +88,8 @@ START_TEST(a_section_is_looked_through)
     expect(TARN_POINTER_FREED_EXTERNAL, 1, 1); /* it is the caller's */
     tarn_audit_destroy(NULL);
 }
-END_TEST
 
-START_TEST(all_pointers_are_listed_where_that_is_asked_for)
+TEST(looked, all_pointers_are_listed_where_that_is_asked_for)
 {
     tarn_graph *graph = make_graph();
 
@@ -101,9 +103,8 @@ START_TEST(all_pointers_are_listed_where_that_is_asked_for)
         ck_assert_uint_eq(audit->pointers[i].node, i / 2);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(what_is_accepted_is_no_mistake)
+TEST(looked, what_is_accepted_is_no_mistake)
 {
     tarn_graph *graph = make_graph();
 
@@ -116,9 +117,8 @@ START_TEST(what_is_accepted_is_no_mistake)
     expect(TARN_POINTER_FREED_EXTERNAL, 1, 1);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_mark_divides_the_blocks)
+TEST(looked, a_mark_divides_the_blocks)
 {
     tarn_block before;
     tarn_block after;
@@ -134,10 +134,9 @@ START_TEST(a_mark_divides_the_blocks)
     OK(tarn_device_mark(world.device, &next));
     ck_assert_uint_gt(next, after.sequence);
 }
-END_TEST
 
 /* Of a graph of Tarn's the mark is known; of the driver's it is what the caller says. */
-START_TEST(what_was_allocated_behind_the_capture_is_used_again)
+TEST(looked, what_was_allocated_behind_the_capture_is_used_again)
 {
     tarn_graph *graph = make_graph();
     tn_cu_graph driver_graph = make_driver_graph();
@@ -165,9 +164,8 @@ START_TEST(what_was_allocated_behind_the_capture_is_used_again)
     OK(tarn_graph_destroy(adopted));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_section_is_over_with_the_first_attempt_to_end_it)
+TEST(looked, a_section_is_over_with_the_first_attempt_to_end_it)
 {
     tarn_graph *updated = make_graph();
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
@@ -192,9 +190,8 @@ START_TEST(a_section_is_over_with_the_first_attempt_to_end_it)
     OK(tarn_graph_destroy(updated));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(the_pool_of_the_options_is_the_own_one)
+TEST(looked, the_pool_of_the_options_is_the_own_one)
 {
     tn_cu_graph graph = make_driver_graph();
     tarn_graph *captured = make_graph();
@@ -215,7 +212,6 @@ START_TEST(the_pool_of_the_options_is_the_own_one)
     test_destroy_graph(graph);
     OK(tarn_graph_destroy(captured));
 }
-END_TEST
 
 /* The input is named in the body alone. */
 static tarn_graph *make_conditional(tarn_audit_body *body)
@@ -231,7 +227,7 @@ static tarn_graph *make_conditional(tarn_audit_body *body)
     return test_capture_end(capture);
 }
 
-START_TEST(bodies_are_looked_through_where_they_are_given)
+TEST(looked, bodies_are_looked_through_where_they_are_given)
 {
     tarn_audit_body body;
     tarn_graph *graph = make_conditional(&body);
@@ -254,9 +250,8 @@ START_TEST(bodies_are_looked_through_where_they_are_given)
     expect(TARN_POINTER_EXTERNAL, 2, 0);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_guard_watches_what_bodies_name)
+TEST(looked, a_guard_watches_what_bodies_name)
 {
     tarn_audit_body body;
     tarn_graph *graph = make_conditional(&body);
@@ -271,9 +266,8 @@ START_TEST(a_guard_watches_what_bodies_name)
     OK(tarn_graph_check(graph));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_guard_goes_by_the_mark_of_its_options)
+TEST(looked, a_guard_goes_by_the_mark_of_its_options)
 {
     tarn_graph *graph = make_graph();
 
@@ -287,10 +281,11 @@ START_TEST(a_guard_goes_by_the_mark_of_its_options)
     test_synchronize(world.stream);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
+
+GROUP(whenever, open_world, close_world)
 
 /* On the thread that captures it, as far as it has come. */
-START_TEST(a_graph_that_is_being_captured_is_looked_through)
+TEST(whenever, a_graph_that_is_being_captured_is_looked_through)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
 
@@ -303,7 +298,6 @@ START_TEST(a_graph_that_is_being_captured_is_looked_through)
     expect(TARN_POINTER_EXTERNAL, 2, 0);
     OK(tarn_graph_destroy(test_capture_end(capture)));
 }
-END_TEST
 
 static void use_all(void *graph)
 {
@@ -322,7 +316,7 @@ static void use_all(void *graph)
 }
 
 /* A capture in the global mode forbids all threads what the driver calls unsafe. */
-START_TEST(a_capture_goes_on_while_other_graphs_are_looked_through)
+TEST(whenever, a_capture_goes_on_while_other_graphs_are_looked_through)
 {
     tarn_pool *pool = test_pool("captured");
     tarn_graph *graph = make_graph();
@@ -341,10 +335,9 @@ START_TEST(a_capture_goes_on_while_other_graphs_are_looked_through)
     test_wait_for_all();
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
 /* The executable is not read: who has changed it has the graph that says what it does now. */
-START_TEST(an_update_behind_tarns_back_is_not_seen)
+TEST(whenever, an_update_behind_tarns_back_is_not_seen)
 {
     tarn_driver_graph handle;
     tarn_driver_exec exec;
@@ -368,7 +361,6 @@ START_TEST(an_update_behind_tarns_back_is_not_seen)
     test_destroy_graph(changed);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* The report; the caller's to free. */
 static char *report_of(tarn_report_format format)
@@ -390,7 +382,7 @@ static void expect_in(const char *text, const char *part)
     ck_assert_msg(strstr(text, part) != NULL, "'%s' is not in\n%s", part, text);
 }
 
-START_TEST(a_report_names_pools_and_graphs_that_are_gone)
+TEST(looked, a_report_names_pools_and_graphs_that_are_gone)
 {
     tarn_pool *weights = test_pool("weights");
     tarn_graph *graph;
@@ -421,9 +413,8 @@ START_TEST(a_report_names_pools_and_graphs_that_are_gone)
     expect_in(text, "\"listed\": [{");
     free(text);
 }
-END_TEST
 
-START_TEST(classes_are_named)
+TEST(looked, classes_are_named)
 {
     ck_assert_str_eq(tarn_pointer_class_name(TARN_POINTER_USED_AGAIN), "used again");
     ck_assert_str_eq(tarn_pointer_class_sentence(TARN_POINTER_FREED_EXTERNAL),
@@ -431,7 +422,6 @@ START_TEST(classes_are_named)
     ck_assert_str_eq(tarn_pointer_class_name((tarn_pointer_class)TARN_POINTER_CLASSES), "no class");
     ck_assert_str_eq(tarn_pointer_class_sentence((tarn_pointer_class)-1), "no class");
 }
-END_TEST
 
 /* All three calls that take options. */
 static void refuse_options(tarn_graph *graph, tarn_status status, const char *word)
@@ -445,7 +435,9 @@ static void refuse_options(tarn_graph *graph, tarn_status status, const char *wo
     options = (tarn_audit_options)TARN_AUDIT_OPTIONS_INIT;
 }
 
-START_TEST(options_out_of_range_are_refused)
+GROUP(refused, open_world, close_world)
+
+TEST(refused, options_out_of_range_are_refused)
 {
     tarn_graph *graph = make_graph();
     tarn_audit_body body = {NULL, NULL};
@@ -478,9 +470,8 @@ START_TEST(options_out_of_range_are_refused)
     ck_assert_untouched(made);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(wrong_handles_and_arguments_are_refused)
+TEST(refused, wrong_handles_and_arguments_are_refused)
 {
     uint64_t zeros[64] = {0};
     tarn_graph *foreign[] = {NULL, (tarn_graph *)(void *)zeros, (tarn_graph *)(void *)world.pool};
@@ -523,10 +514,9 @@ START_TEST(wrong_handles_and_arguments_are_refused)
     ck_assert_str_eq(buffer, "");
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* Of the driver's own only the driver can tell. */
-START_TEST(destroyed_graphs_are_refused)
+TEST(refused, destroyed_graphs_are_refused)
 {
     tarn_graph *graph = make_graph();
     tn_cu_graph driver_graph = make_driver_graph();
@@ -542,9 +532,8 @@ START_TEST(destroyed_graphs_are_refused)
            tarn_driver_graph_audit(world.device, driver_graph, NULL, &made));
     ck_assert_untouched(made);
 }
-END_TEST
 
-START_TEST(what_the_driver_refuses_is_told)
+TEST(refused, what_the_driver_refuses_is_told)
 {
     static const char *const calls[] = {"cuGraphGetNodes", "cuGraphNodeGetType",
                                         "cuGraphMemcpyNodeGetParams"};
@@ -564,10 +553,11 @@ START_TEST(what_the_driver_refuses_is_told)
     OK(tarn_graph_check(graph));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
+
+GROUP(two, NULL, .name = "two devices")
 
 /* Of a kernel the driver tells whose it is; of copies and sets nobody asks. */
-START_TEST(a_graph_or_pool_of_another_device_is_refused)
+TEST(two, a_graph_or_pool_of_another_device_is_refused)
 {
     tn_cu_context mine;
     tarn_device *second = NULL;
@@ -605,36 +595,4 @@ START_TEST(a_graph_or_pool_of_another_device_is_refused)
     OK(tarn_device_close(second));
     test_release(1);
     close_world();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("audits");
-    TCase *looked = test_case(suite, "looked through", open_world, close_world);
-    TCase *whenever = test_case(suite, "whenever", open_world, close_world);
-    TCase *refused = test_case(suite, "refused", open_world, close_world);
-    TCase *two = test_case(suite, "two devices", NULL, NULL);
-
-    tcase_add_test(looked, a_section_is_looked_through);
-    tcase_add_test(looked, all_pointers_are_listed_where_that_is_asked_for);
-    tcase_add_test(looked, what_is_accepted_is_no_mistake);
-    tcase_add_test(looked, a_mark_divides_the_blocks);
-    tcase_add_test(looked, what_was_allocated_behind_the_capture_is_used_again);
-    tcase_add_test(looked, a_section_is_over_with_the_first_attempt_to_end_it);
-    tcase_add_test(looked, the_pool_of_the_options_is_the_own_one);
-    tcase_add_test(looked, bodies_are_looked_through_where_they_are_given);
-    tcase_add_test(looked, a_guard_watches_what_bodies_name);
-    tcase_add_test(looked, a_guard_goes_by_the_mark_of_its_options);
-    tcase_add_test(looked, a_report_names_pools_and_graphs_that_are_gone);
-    tcase_add_test(looked, classes_are_named);
-    tcase_add_test(whenever, a_graph_that_is_being_captured_is_looked_through);
-    tcase_add_test(whenever, a_capture_goes_on_while_other_graphs_are_looked_through);
-    tcase_add_test(whenever, an_update_behind_tarns_back_is_not_seen);
-    tcase_add_test(refused, options_out_of_range_are_refused);
-    tcase_add_test(refused, wrong_handles_and_arguments_are_refused);
-    tcase_add_test(refused, destroyed_graphs_are_refused);
-    tcase_add_test(refused, what_the_driver_refuses_is_told);
-    tcase_add_test(two, a_graph_or_pool_of_another_device_is_refused);
-    return test_main(suite);
 }

@@ -80,7 +80,10 @@ static void *capture_on_and_on(void *argument)
     return NULL;
 }
 
-START_TEST(graphs_are_looked_through_beside_another_threads_captures)
+SUITE("audits beside others")
+GROUP(beside, open_world, close_world, .name = "beside others")
+
+TEST(beside, graphs_are_looked_through_beside_another_threads_captures)
 {
     struct capturing capturing = {
         .context = test_context(), .stream = test_stream(), .pool = test_pool("captured")};
@@ -101,9 +104,8 @@ START_TEST(graphs_are_looked_through_beside_another_threads_captures)
     OK(tarn_pool_destroy(capturing.pool));
     test_destroy_stream(capturing.stream);
 }
-END_TEST
 
-START_TEST(kernels_of_another_context_of_the_device_are_looked_at)
+TEST(beside, kernels_of_another_context_of_the_device_are_looked_at)
 {
     tn_cu_context before = test_context();
     tn_cu_context other = test_make_context();
@@ -129,15 +131,4 @@ START_TEST(kernels_of_another_context_of_the_device_are_looked_at)
     test_destroy_stream(stream);
     test_end_context(other);
     test_set_context(before);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("audits beside others");
-    TCase *tcase = test_case(suite, "beside others", open_world, close_world);
-
-    tcase_add_test(tcase, graphs_are_looked_through_beside_another_threads_captures);
-    tcase_add_test(tcase, kernels_of_another_context_of_the_device_are_looked_at);
-    return test_main(suite);
 }

@@ -50,7 +50,9 @@ static tn_cu_graph make_adopted_graph(void)
     return test_end_capture(world.side);
 }
 
-START_TEST(the_end_of_a_capture_that_allocated_is_known_without_a_mark)
+GROUP(ends, open_world, close_world, .name = "ends of captures")
+
+TEST(ends, the_end_of_a_capture_that_allocated_is_known_without_a_mark)
 {
     tn_cu_graph graph = make_adopted_graph();
 
@@ -66,10 +68,9 @@ START_TEST(the_end_of_a_capture_that_allocated_is_known_without_a_mark)
     ck_assert_uint_eq(audit->counts[TARN_POINTER_EXTERNAL], 2);
     test_destroy_graph(graph);
 }
-END_TEST
 
 /* Whichever stream is the first to allocate behind it. */
-START_TEST(the_end_of_a_capture_is_known_on_the_legacy_stream)
+TEST(ends, the_end_of_a_capture_is_known_on_the_legacy_stream)
 {
     tn_cu_graph graph;
 
@@ -82,9 +83,8 @@ START_TEST(the_end_of_a_capture_is_known_on_the_legacy_stream)
     expect(TARN_POINTER_USED_AGAIN, 1, 1);
     test_destroy_graph(graph);
 }
-END_TEST
 
-START_TEST(the_end_of_a_capture_by_a_route_is_known_without_a_mark)
+TEST(ends, the_end_of_a_capture_by_a_route_is_known_without_a_mark)
 {
     tn_cu_graph graph;
     tarn_route *route = test_route(world.pool, tarn_filter_capture, world.side);
@@ -96,10 +96,9 @@ START_TEST(the_end_of_a_capture_by_a_route_is_known_without_a_mark)
     expect(TARN_POINTER_USED_AGAIN, 1, 1);
     test_destroy_graph(graph);
 }
-END_TEST
 
 /* The next to allocate may be another capture, which takes the memory of the input: Tarn's own, or another of the user's. */
-START_TEST(the_end_of_a_capture_is_known_in_the_next_capture)
+TEST_LOOP(ends, the_end_of_a_capture_is_known_in_the_next_capture, 0, 2)
 {
     tn_cu_stream own = test_stream();
     tn_cu_graph graph;
@@ -138,10 +137,9 @@ START_TEST(the_end_of_a_capture_is_known_in_the_next_capture)
     else
         test_destroy_graph(next);
 }
-END_TEST
 
 /* What is allocated beside a capture while that goes on may be its input. */
-START_TEST(blocks_from_before_the_end_of_a_capture_are_its_own_affair)
+TEST(ends, blocks_from_before_the_end_of_a_capture_are_its_own_affair)
 {
     void *temporary = NULL;
     void *late;
@@ -165,10 +163,9 @@ START_TEST(blocks_from_before_the_end_of_a_capture_are_its_own_affair)
     test_destroy_graph(graph);
     OK(tarn_free(late));
 }
-END_TEST
 
 /* A later graph of the pool has its output where this one's temporary was. */
-START_TEST(a_later_graphs_output_is_overwritten)
+TEST(ends, a_later_graphs_output_is_overwritten)
 {
     tarn_graph *graph = make_graph();
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
@@ -202,19 +199,4 @@ START_TEST(a_later_graphs_output_is_overwritten)
     expect(TARN_POINTER_OVERWRITES, 0, 0);
     OK(tarn_graph_destroy(graph));
     OK(tarn_graph_destroy(later));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("audit_ends");
-    TCase *ends = test_case(suite, "ends of captures", open_world, close_world);
-
-    tcase_add_test(ends, the_end_of_a_capture_that_allocated_is_known_without_a_mark);
-    tcase_add_test(ends, the_end_of_a_capture_is_known_on_the_legacy_stream);
-    tcase_add_test(ends, the_end_of_a_capture_by_a_route_is_known_without_a_mark);
-    tcase_add_loop_test(ends, the_end_of_a_capture_is_known_in_the_next_capture, 0, 2);
-    tcase_add_test(ends, blocks_from_before_the_end_of_a_capture_are_its_own_affair);
-    tcase_add_test(ends, a_later_graphs_output_is_overwritten);
-    return test_main(suite);
 }

@@ -39,8 +39,11 @@ static void expect(tarn_pointer_class of, size_t count, size_t mistakes)
     ck_assert_uint_eq(audit->mistake_count, mistakes);
 }
 
+SUITE("scans")
+GROUP(scans, open_world, test_world_close)
+
 /* Pointers that lie in the pool's own bytes are judged as those of nodes. */
-START_TEST(the_pools_bytes_are_looked_through_where_that_is_asked_for)
+TEST(scans, the_pools_bytes_are_looked_through_where_that_is_asked_for)
 {
     tarn_graph *graph = make_graph();
     char *table = test_alloc(world.pool, BYTES, world.stream);
@@ -75,9 +78,8 @@ START_TEST(the_pools_bytes_are_looked_through_where_that_is_asked_for)
     OK(tarn_free(table));
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(no_pool_has_no_bytes)
+TEST(scans, no_pool_has_no_bytes)
 {
     tn_cu_graph graph = test_graph();
     tarn_audit *none = UNTOUCHED;
@@ -94,15 +96,4 @@ START_TEST(no_pool_has_no_bytes)
     test_destroy_graph(graph);
     OK(tarn_free(input));
     OK(tarn_free(output));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("scans");
-    TCase *tcase = test_case(suite, "scans", open_world, test_world_close);
-
-    tcase_add_test(tcase, the_pools_bytes_are_looked_through_where_that_is_asked_for);
-    tcase_add_test(tcase, no_pool_has_no_bytes);
-    return test_main(suite);
 }

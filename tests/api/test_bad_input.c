@@ -68,7 +68,10 @@ static void refuse_pool(tarn_pool *pool)
     ck_assert_uint_eq(freed, 77);
 }
 
-START_TEST(a_pool_used_after_its_end_is_refused)
+SUITE("bad input")
+GROUP(handles, test_world_open, test_world_close)
+
+TEST(handles, a_pool_used_after_its_end_is_refused)
 {
     tarn_pool *destroyed = test_pool("destroyed");
     tarn_pool *released = test_pool("released");
@@ -81,9 +84,8 @@ START_TEST(a_pool_used_after_its_end_is_refused)
     OK(tarn_free(kept));
     refuse_pool(released);
 }
-END_TEST
 
-START_TEST(a_capture_used_after_its_end_is_refused)
+TEST(handles, a_capture_used_after_its_end_is_refused)
 {
     tarn_capture *ended = test_capture_begin(TARN_CAPTURE_RELAXED);
     tarn_capture *aborted;
@@ -103,9 +105,8 @@ START_TEST(a_capture_used_after_its_end_is_refused)
     OK(tarn_graph_replay(first, world.stream));
     OK(tarn_graph_destroy(first));
 }
-END_TEST
 
-START_TEST(a_graph_used_after_its_end_is_refused)
+TEST(handles, a_graph_used_after_its_end_is_refused)
 {
     tarn_graph *graph = test_capture_end(test_capture_begin(TARN_CAPTURE_RELAXED));
     tarn_capture *capture;
@@ -124,9 +125,8 @@ START_TEST(a_graph_used_after_its_end_is_refused)
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
-START_TEST(a_checkpoint_used_after_its_end_is_refused)
+TEST(handles, a_checkpoint_used_after_its_end_is_refused)
 {
     void *address = test_alloc(world.pool, MIB, world.stream);
     tarn_checkpoint *checkpoint = NULL;
@@ -140,10 +140,11 @@ START_TEST(a_checkpoint_used_after_its_end_is_refused)
     GONE("checkpoint", tarn_checkpoint_destroy(checkpoint));
     ck_assert_untouched(delta);
 }
-END_TEST
+
+GROUP(closed, NULL)
 
 /* Nothing else of the device is there any more. */
-START_TEST(a_device_used_after_its_end_is_refused)
+TEST(closed, a_device_used_after_its_end_is_refused)
 {
     tarn_device *device;
     tarn_pool *pool = UNTOUCHED;
@@ -184,7 +185,6 @@ START_TEST(a_device_used_after_its_end_is_refused)
     ck_assert_untouched(pool);
     test_same_ledger(&world.ledger);
 }
-END_TEST
 
 /* Two devices; the world's is the first. */
 
@@ -219,7 +219,9 @@ static void close_two(void)
     test_world_close();
 }
 
-START_TEST(a_pool_of_another_device_is_refused)
+GROUP(two, open_two, close_two, .name = "two devices")
+
+TEST(two, a_pool_of_another_device_is_refused)
 {
     tarn_route *route = UNTOUCHED;
 
@@ -235,9 +237,8 @@ START_TEST(a_pool_of_another_device_is_refused)
     ck_assert_uint_eq(test_stats(second.pool).alloc_count, 0); /* the route is the other's */
     OK(tarn_end_allocate_to_pool(route));
 }
-END_TEST
 
-START_TEST(a_capture_of_another_devices_pool_updates_no_graph)
+TEST(two, a_capture_of_another_devices_pool_updates_no_graph)
 {
     tarn_graph *graph = test_capture_end(test_capture_begin(TARN_CAPTURE_RELAXED));
     tarn_capture *capture = NULL;
@@ -250,7 +251,6 @@ START_TEST(a_capture_of_another_devices_pool_updates_no_graph)
     OK(tarn_graph_destroy(made));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* Memory exhausted in the middle; the device has 128 MiB. */
 
@@ -260,7 +260,9 @@ static void open_small(void)
     test_world_open();
 }
 
-START_TEST(a_capture_on_a_full_device_goes_on)
+GROUP(full, open_small, test_world_close)
+
+TEST(full, a_capture_on_a_full_device_goes_on)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     tarn_graph *graph;
@@ -283,9 +285,8 @@ START_TEST(a_capture_on_a_full_device_goes_on)
     OK(tarn_free(output));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_capture_on_a_full_device_may_be_aborted)
+TEST(full, a_capture_on_a_full_device_may_be_aborted)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     void *first = test_malloc(100 * MIB);
@@ -299,10 +300,9 @@ START_TEST(a_capture_on_a_full_device_may_be_aborted)
     OK(tarn_malloc(world.device, 100 * MIB, world.stream, &more)); /* all of it is free */
     OK(tarn_free(more));
 }
-END_TEST
 
 /* The checkpoint's block would need the memory of another pool. */
-START_TEST(a_restore_on_a_full_device_changes_nothing_and_may_be_repeated)
+TEST(full, a_restore_on_a_full_device_changes_nothing_and_may_be_repeated)
 {
     void *block = test_alloc(world.pool, 64 * MIB, world.stream);
     tarn_checkpoint *checkpoint = NULL;
@@ -329,10 +329,9 @@ START_TEST(a_restore_on_a_full_device_changes_nothing_and_may_be_repeated)
     OK(tarn_free(block));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* A trim waits for the device by an allocation that a full device has no room for. */
-START_TEST(a_trim_on_a_full_device_gives_memory_back)
+TEST(full, a_trim_on_a_full_device_gives_memory_back)
 {
     void *free_soon = test_alloc(world.pool, 32 * MIB, world.stream);
     void *linear[128];
@@ -350,7 +349,6 @@ START_TEST(a_trim_on_a_full_device_gives_memory_back)
     while (count > 0)
         test_linear_free(linear[--count]);
 }
-END_TEST
 
 /* A kernel faults while a call waits for the device. */
 
@@ -376,7 +374,9 @@ static tarn_status wait_in(int which, tarn_checkpoint *checkpoint, tarn_graph *g
     }
 }
 
-START_TEST(a_device_that_is_lost_during_a_call_is_told_and_released)
+GROUP(lost, open_small, test_world_close)
+
+TEST_LOOP(lost, a_device_that_is_lost_during_a_call_is_told_and_released, 0, WAITS)
 {
     void *block = test_alloc(world.pool, 32 * MIB, world.stream);
     void *live = test_malloc(MIB);
@@ -409,9 +409,8 @@ START_TEST(a_device_that_is_lost_during_a_call_is_told_and_released)
     OK(tarn_device_close(world.device));
     test_world_abandon();
 }
-END_TEST
 
-START_TEST(a_device_that_is_lost_while_its_pool_ends_lets_it_end)
+TEST_LOOP(lost, a_device_that_is_lost_while_its_pool_ends_lets_it_end, 0, 2)
 {
     void *block = test_alloc(world.pool, 32 * MIB, world.stream);
     tarn_pool *pool = world.pool;
@@ -428,40 +427,4 @@ START_TEST(a_device_that_is_lost_while_its_pool_ends_lets_it_end)
     GONE("pool", tarn_pool_destroy(pool));
     OK(tarn_device_close(world.device));
     test_world_abandon();
-}
-END_TEST
-
-static TCase *part(Suite *suite, const char *name, void (*begin)(void), void (*end)(void))
-{
-    TCase *tcase = tcase_create(name);
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, begin, end);
-    return tcase;
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("bad input");
-    TCase *tcase = part(suite, "handles", test_world_open, test_world_close);
-
-    tcase_add_test(tcase, a_pool_used_after_its_end_is_refused);
-    tcase_add_test(tcase, a_capture_used_after_its_end_is_refused);
-    tcase_add_test(tcase, a_graph_used_after_its_end_is_refused);
-    tcase_add_test(tcase, a_checkpoint_used_after_its_end_is_refused);
-    tcase = tcase_create("closed");
-    suite_add_tcase(suite, tcase);
-    tcase_add_test(tcase, a_device_used_after_its_end_is_refused);
-    tcase = part(suite, "two devices", open_two, close_two);
-    tcase_add_test(tcase, a_pool_of_another_device_is_refused);
-    tcase_add_test(tcase, a_capture_of_another_devices_pool_updates_no_graph);
-    tcase = part(suite, "full", open_small, test_world_close);
-    tcase_add_test(tcase, a_capture_on_a_full_device_goes_on);
-    tcase_add_test(tcase, a_capture_on_a_full_device_may_be_aborted);
-    tcase_add_test(tcase, a_restore_on_a_full_device_changes_nothing_and_may_be_repeated);
-    tcase_add_test(tcase, a_trim_on_a_full_device_gives_memory_back);
-    tcase = part(suite, "lost", open_small, test_world_close);
-    tcase_add_loop_test(tcase, a_device_that_is_lost_during_a_call_is_told_and_released, 0, WAITS);
-    tcase_add_loop_test(tcase, a_device_that_is_lost_while_its_pool_ends_lets_it_end, 0, 2);
-    return test_main(suite);
 }

@@ -24,7 +24,9 @@ static void run(tarn_graph *graph, void *output, uint32_t expected)
     test_expect_words(world.stream, output, expected, WORDS);
 }
 
-START_TEST(if_and_else_share_memory_and_give_right_results)
+GROUP(bodies, test_world_open, test_world_close)
+
+TEST(bodies, if_and_else_share_memory_and_give_right_results)
 {
     void *output = test_malloc(WORDS * 4);
 
@@ -56,9 +58,8 @@ START_TEST(if_and_else_share_memory_and_give_right_results)
     }
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(the_bodies_of_a_switch_share_memory_and_give_right_results)
+TEST(bodies, the_bodies_of_a_switch_share_memory_and_give_right_results)
 {
     enum { COUNT = 3 };
     void *output = test_malloc(WORDS * 4);
@@ -80,10 +81,9 @@ START_TEST(the_bodies_of_a_switch_share_memory_and_give_right_results)
     }
     OK(tarn_free(output));
 }
-END_TEST
 
 /* Two nodes of one graph may run at once. */
-START_TEST(bodies_of_different_groups_share_nothing)
+TEST(bodies, bodies_of_different_groups_share_nothing)
 {
     void *outputs[2] = {test_malloc(WORDS * 4), test_malloc(WORDS * 4)};
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
@@ -107,9 +107,8 @@ START_TEST(bodies_of_different_groups_share_nothing)
     OK(tarn_free(outputs[0]));
     OK(tarn_free(outputs[1]));
 }
-END_TEST
 
-START_TEST(a_block_live_at_its_bodys_end_overlaps_nothing)
+TEST(bodies, a_block_live_at_its_bodys_end_overlaps_nothing)
 {
     void *output = test_malloc(WORDS * 4);
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
@@ -135,10 +134,9 @@ START_TEST(a_block_live_at_its_bodys_end_overlaps_nothing)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(output));
 }
-END_TEST
 
 /* What a body had freed by its end the next one of its group may keep; of another group's it gets nothing. */
-START_TEST(what_a_body_keeps_may_lie_where_one_of_its_group_had_freed)
+TEST(bodies, what_a_body_keeps_may_lie_where_one_of_its_group_had_freed)
 {
     void *output = test_malloc(WORDS * 4);
 
@@ -162,9 +160,8 @@ START_TEST(what_a_body_keeps_may_lie_where_one_of_its_group_had_freed)
     }
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(a_block_freed_after_its_body_is_not_the_next_bodys)
+TEST(bodies, a_block_freed_after_its_body_is_not_the_next_bodys)
 {
     void *output = test_malloc(WORDS * 4);
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
@@ -184,9 +181,8 @@ START_TEST(a_block_freed_after_its_body_is_not_the_next_bodys)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(an_outer_block_used_in_a_body_waits_for_the_outer_captures_end)
+TEST(bodies, an_outer_block_used_in_a_body_waits_for_the_outer_captures_end)
 {
     void *output = test_malloc(WORDS * 4);
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
@@ -213,9 +209,8 @@ START_TEST(an_outer_block_used_in_a_body_waits_for_the_outer_captures_end)
     ck_assert_uint_eq(test_stats(world.pool).pending_count, 0);
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(bodies_in_bodies_are_kept_apart_in_the_same_way)
+TEST(bodies, bodies_in_bodies_are_kept_apart_in_the_same_way)
 {
     void *output = test_malloc(WORDS * 4);
     tn_cu_stream third = test_stream();
@@ -256,9 +251,8 @@ START_TEST(bodies_in_bodies_are_kept_apart_in_the_same_way)
     test_destroy_stream(third);
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(memory_of_a_body_is_held_as_long_as_a_launch_of_the_outer_graph)
+TEST(bodies, memory_of_a_body_is_held_as_long_as_a_launch_of_the_outer_graph)
 {
     void *output = test_malloc(WORDS * 4);
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
@@ -284,9 +278,8 @@ START_TEST(memory_of_a_body_is_held_as_long_as_a_launch_of_the_outer_graph)
         OK(tarn_free(others[i]));
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(an_outer_capture_ends_after_its_bodies)
+TEST(bodies, an_outer_capture_ends_after_its_bodies)
 {
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
@@ -299,9 +292,8 @@ START_TEST(an_outer_capture_ends_after_its_bodies)
     OK(tarn_capture_end(outer, &graph));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_body_allocates_from_its_own_pool_alone)
+TEST(bodies, a_body_allocates_from_its_own_pool_alone)
 {
     tarn_pool *other = test_pool("other");
     void *block = test_alloc(other, MIB, world.stream);
@@ -332,9 +324,8 @@ START_TEST(a_body_allocates_from_its_own_pool_alone)
     OK(tarn_graph_destroy(graph));
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
-START_TEST(a_body_is_captured_into_once)
+TEST(bodies, a_body_is_captured_into_once)
 {
     void *output = test_malloc(WORDS * 4);
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
@@ -353,9 +344,8 @@ START_TEST(a_body_is_captured_into_once)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(a_body_of_no_open_capture_is_refused)
+TEST(bodies, a_body_of_no_open_capture_is_refused)
 {
     tarn_pool *other = test_pool("other");
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
@@ -381,10 +371,9 @@ START_TEST(a_body_of_no_open_capture_is_refused)
     ck_assert_untouched(capture);
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
 /* The outer capture was ended by the driver's own call; its handle is good for abort alone. */
-START_TEST(a_body_of_a_capture_that_became_a_graph_is_refused)
+TEST(bodies, a_body_of_a_capture_that_became_a_graph_is_refused)
 {
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
@@ -400,29 +389,4 @@ START_TEST(a_body_of_a_capture_that_became_a_graph_is_refused)
     ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
     OK(tarn_capture_abort(outer));
     OK(tarn_graph_destroy(graph));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("bodies");
-    TCase *tcase = tcase_create("bodies");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, if_and_else_share_memory_and_give_right_results);
-    tcase_add_test(tcase, the_bodies_of_a_switch_share_memory_and_give_right_results);
-    tcase_add_test(tcase, bodies_of_different_groups_share_nothing);
-    tcase_add_test(tcase, a_block_live_at_its_bodys_end_overlaps_nothing);
-    tcase_add_test(tcase, what_a_body_keeps_may_lie_where_one_of_its_group_had_freed);
-    tcase_add_test(tcase, a_block_freed_after_its_body_is_not_the_next_bodys);
-    tcase_add_test(tcase, an_outer_block_used_in_a_body_waits_for_the_outer_captures_end);
-    tcase_add_test(tcase, bodies_in_bodies_are_kept_apart_in_the_same_way);
-    tcase_add_test(tcase, memory_of_a_body_is_held_as_long_as_a_launch_of_the_outer_graph);
-    tcase_add_test(tcase, an_outer_capture_ends_after_its_bodies);
-    tcase_add_test(tcase, a_body_allocates_from_its_own_pool_alone);
-    tcase_add_test(tcase, a_body_is_captured_into_once);
-    tcase_add_test(tcase, a_body_of_no_open_capture_is_refused);
-    tcase_add_test(tcase, a_body_of_a_capture_that_became_a_graph_is_refused);
-    return test_main(suite);
 }

@@ -5,7 +5,9 @@
 
 enum { WORDS = 1 << 10, OUTER = 4 * MIB };
 
-START_TEST(an_aborted_body_leaves_the_outer_capture_to_be_aborted)
+GROUP(body_aborts, test_world_open, test_world_close)
+
+TEST(body_aborts, an_aborted_body_leaves_the_outer_capture_to_be_aborted)
 {
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
@@ -22,9 +24,8 @@ START_TEST(an_aborted_body_leaves_the_outer_capture_to_be_aborted)
     ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
     OK(tarn_pool_validate(world.pool));
 }
-END_TEST
 
-START_TEST(the_abort_of_an_outer_capture_ends_its_bodies)
+TEST(body_aborts, the_abort_of_an_outer_capture_ends_its_bodies)
 {
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
@@ -42,9 +43,8 @@ START_TEST(the_abort_of_an_outer_capture_ends_its_bodies)
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
     OK(tarn_pool_validate(world.pool));
 }
-END_TEST
 
-START_TEST(the_abort_of_an_outer_capture_leaves_alone_what_is_no_body)
+TEST(body_aborts, the_abort_of_an_outer_capture_leaves_alone_what_is_no_body)
 {
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
@@ -60,7 +60,6 @@ START_TEST(the_abort_of_an_outer_capture_leaves_alone_what_is_no_body)
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
     OK(tarn_pool_validate(world.pool));
 }
-END_TEST
 
 static void abort_beside_a_capture(void *outer)
 {
@@ -72,7 +71,7 @@ static void abort_beside_a_capture(void *outer)
     test_release(0);
 }
 
-START_TEST(the_abort_of_an_outer_capture_elsewhere_ends_no_capture_of_its_thread)
+TEST(body_aborts, the_abort_of_an_outer_capture_elsewhere_ends_no_capture_of_its_thread)
 {
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_RELAXED);
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
@@ -86,7 +85,6 @@ START_TEST(the_abort_of_an_outer_capture_elsewhere_ends_no_capture_of_its_thread
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
     OK(tarn_pool_validate(world.pool));
 }
-END_TEST
 
 static void abort_captures(void *first)
 {
@@ -121,7 +119,7 @@ static void expect_all_over(void)
     OK(tarn_pool_validate(world.pool));
 }
 
-START_TEST(a_capture_aborted_elsewhere_goes_on_until_its_body_is_aborted)
+TEST(body_aborts, a_capture_aborted_elsewhere_goes_on_until_its_body_is_aborted)
 {
     tarn_capture *body = NULL;
     tarn_capture *aborted[] = {begin_on_own_stream(NULL, &body), NULL};
@@ -131,9 +129,8 @@ START_TEST(a_capture_aborted_elsewhere_goes_on_until_its_body_is_aborted)
     OK(tarn_capture_abort(body));
     expect_all_over();
 }
-END_TEST
 
-START_TEST(a_capture_aborted_elsewhere_goes_on_until_its_body_is_ended)
+TEST(body_aborts, a_capture_aborted_elsewhere_goes_on_until_its_body_is_ended)
 {
     tarn_capture *body = NULL;
     tarn_capture *aborted[] = {begin_on_own_stream(NULL, &body), NULL};
@@ -142,9 +139,8 @@ START_TEST(a_capture_aborted_elsewhere_goes_on_until_its_body_is_ended)
     OK(tarn_capture_end(body, NULL));
     expect_all_over();
 }
-END_TEST
 
-START_TEST(a_graph_of_the_callers_is_left_when_its_body_is_over)
+TEST(body_aborts, a_graph_of_the_callers_is_left_when_its_body_is_over)
 {
     tn_cu_graph driver_graph = test_graph();
     tarn_capture *body = NULL;
@@ -156,9 +152,8 @@ START_TEST(a_graph_of_the_callers_is_left_when_its_body_is_over)
     test_destroy_graph(driver_graph); /* is there still */
     expect_all_over();
 }
-END_TEST
 
-START_TEST(a_body_whose_outer_capture_was_aborted_has_no_bodies)
+TEST(body_aborts, a_body_whose_outer_capture_was_aborted_has_no_bodies)
 {
     tarn_capture *body = NULL;
     tarn_capture *aborted[] = {begin_on_own_stream(NULL, &body), NULL};
@@ -174,10 +169,9 @@ START_TEST(a_body_whose_outer_capture_was_aborted_has_no_bodies)
     OK(tarn_capture_abort(body));
     expect_all_over();
 }
-END_TEST
 
 /* The driver's own thread alone can end that body's capture: nothing is destroyed under it. */
-START_TEST(a_capture_whose_bodies_are_aborted_elsewhere_too_is_the_users_to_end)
+TEST(body_aborts, a_capture_whose_bodies_are_aborted_elsewhere_too_is_the_users_to_end)
 {
     tarn_capture *body = NULL;
     tarn_capture *outer = begin_on_own_stream(NULL, &body);
@@ -189,10 +183,9 @@ START_TEST(a_capture_whose_bodies_are_aborted_elsewhere_too_is_the_users_to_end)
     test_destroy_graph(test_end_capture(world.stream));
     expect_all_over();
 }
-END_TEST
 
 /* An end of the outer capture would make a graph of which a part is being captured. */
-START_TEST(an_outer_capture_has_an_open_body_where_a_body_around_it_was_aborted_elsewhere)
+TEST(body_aborts, an_outer_capture_has_an_open_body_where_a_body_around_it_was_aborted_elsewhere)
 {
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_RELAXED);
     struct test_node node = test_add_conditional(world.stream, TN_CU_GRAPH_COND_IF, 1, 1);
@@ -216,9 +209,8 @@ START_TEST(an_outer_capture_has_an_open_body_where_a_body_around_it_was_aborted_
     OK(tarn_capture_abort(inner));
     expect_all_over();
 }
-END_TEST
 
-START_TEST(the_abort_of_an_outer_capture_ends_bodies_in_bodies)
+TEST(body_aborts, the_abort_of_an_outer_capture_ends_bodies_in_bodies)
 {
     tn_cu_stream third = test_stream();
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
@@ -246,7 +238,6 @@ START_TEST(the_abort_of_an_outer_capture_ends_bodies_in_bodies)
     OK(tarn_pool_validate(world.pool));
     test_destroy_stream(third);
 }
-END_TEST
 
 /* A block that is live at the end of a body in a body in the capture. */
 static void *keep_block_inside(tarn_capture *outer, tarn_capture **middle)
@@ -277,7 +268,7 @@ static void expect_discarded(void *block)
     OK(tarn_pool_validate(world.pool));
 }
 
-START_TEST(an_abort_discards_what_ended_bodies_left)
+TEST(body_aborts, an_abort_discards_what_ended_bodies_left)
 {
     enum way { OF_MIDDLE, OF_OUTER, AFTER_MIDDLE_ENDED, AFTER_THE_DRIVERS_CAPTURE, WAYS };
 
@@ -304,9 +295,8 @@ START_TEST(an_abort_discards_what_ended_bodies_left)
         expect_discarded(block);
     }
 }
-END_TEST
 
-START_TEST(what_ended_bodies_left_is_live_when_the_outer_capture_has_ended)
+TEST(body_aborts, what_ended_bodies_left_is_live_when_the_outer_capture_has_ended)
 {
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     tarn_capture *middle = NULL;
@@ -319,29 +309,4 @@ START_TEST(what_ended_bodies_left_is_live_when_the_outer_capture_has_ended)
     OK(tarn_free(block));
     OK(tarn_graph_destroy(graph));
     OK(tarn_pool_validate(world.pool));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("body_aborts");
-    TCase *tcase = tcase_create("body_aborts");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, an_aborted_body_leaves_the_outer_capture_to_be_aborted);
-    tcase_add_test(tcase, the_abort_of_an_outer_capture_ends_its_bodies);
-    tcase_add_test(tcase, the_abort_of_an_outer_capture_leaves_alone_what_is_no_body);
-    tcase_add_test(tcase, the_abort_of_an_outer_capture_elsewhere_ends_no_capture_of_its_thread);
-    tcase_add_test(tcase, a_capture_aborted_elsewhere_goes_on_until_its_body_is_aborted);
-    tcase_add_test(tcase, a_capture_aborted_elsewhere_goes_on_until_its_body_is_ended);
-    tcase_add_test(tcase, a_graph_of_the_callers_is_left_when_its_body_is_over);
-    tcase_add_test(tcase, a_body_whose_outer_capture_was_aborted_has_no_bodies);
-    tcase_add_test(tcase, a_capture_whose_bodies_are_aborted_elsewhere_too_is_the_users_to_end);
-    tcase_add_test(tcase,
-                   an_outer_capture_has_an_open_body_where_a_body_around_it_was_aborted_elsewhere);
-    tcase_add_test(tcase, the_abort_of_an_outer_capture_ends_bodies_in_bodies);
-    tcase_add_test(tcase, an_abort_discards_what_ended_bodies_left);
-    tcase_add_test(tcase, what_ended_bodies_left_is_live_when_the_outer_capture_has_ended);
-    return test_main(suite);
 }

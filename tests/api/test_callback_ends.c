@@ -137,7 +137,10 @@ static void destroy_pool(void)
     ck_assert_ptr_nonnull(strstr(tarn_last_error(), "1 calls under way"));
 }
 
-START_TEST(a_pool_whose_call_this_is_cannot_be_destroyed)
+SUITE("calls whose objects are ended")
+GROUP(callback, open_small, close_small, .name = "in a callback")
+
+TEST_LOOP(callback, a_pool_whose_call_this_is_cannot_be_destroyed, 0, CALL_DEFAULT)
 {
     void *address;
 
@@ -145,7 +148,6 @@ START_TEST(a_pool_whose_call_this_is_cannot_be_destroyed)
     call_with((enum call)_i, destroy_pool, &address);
     clear_away(address, false);
 }
-END_TEST
 
 static void close_device(void)
 {
@@ -155,7 +157,7 @@ static void close_device(void)
     STATUS(TARN_ERR_BUSY, tarn_device_close(world.device));
 }
 
-START_TEST(a_device_whose_call_this_is_cannot_be_closed)
+TEST_LOOP(callback, a_device_whose_call_this_is_cannot_be_closed, 0, CALLS)
 {
     void *address;
 
@@ -163,7 +165,6 @@ START_TEST(a_device_whose_call_this_is_cannot_be_closed)
     call_with((enum call)_i, close_device, &address);
     clear_away(address, false);
 }
-END_TEST
 
 static void give_up_all_but_the_call(void)
 {
@@ -175,7 +176,7 @@ static void give_up_all_but_the_call(void)
     in_the_way = test_alloc(others, MIB, world.side);
 }
 
-START_TEST(a_device_is_kept_by_the_call_alone)
+TEST(callback, a_device_is_kept_by_the_call_alone)
 {
     void *address;
 
@@ -186,14 +187,13 @@ START_TEST(a_device_is_kept_by_the_call_alone)
     world.pool = NULL;
     OK(tarn_free(address));
 }
-END_TEST
 
 static void release_pool(void)
 {
     OK(tarn_pool_release(world.pool));
 }
 
-START_TEST(a_pool_that_is_released_goes_when_the_call_has_ended)
+TEST_LOOP(callback, a_pool_that_is_released_goes_when_the_call_has_ended, 0, CALL_DEFAULT)
 {
     void *address;
     uint64_t count;
@@ -214,14 +214,13 @@ START_TEST(a_pool_that_is_released_goes_when_the_call_has_ended)
     ck_assert_uint_eq(test_device_stats().pool_count, count - 1);
     world.pool = NULL;
 }
-END_TEST
 
 static void destroy_checkpoint(void)
 {
     STATUS(TARN_ERR_BUSY, tarn_checkpoint_destroy(checkpoint));
 }
 
-START_TEST(a_checkpoint_that_is_being_restored_cannot_be_destroyed)
+TEST(callback, a_checkpoint_that_is_being_restored_cannot_be_destroyed)
 {
     void *address;
 
@@ -229,7 +228,6 @@ START_TEST(a_checkpoint_that_is_being_restored_cannot_be_destroyed)
     call_with(CALL_RESTORE, destroy_checkpoint, &address);
     clear_away(address, false);
 }
-END_TEST
 
 /* Where nothing is to be enqueued on it. */
 static void destroy_stream(void)
@@ -238,7 +236,7 @@ static void destroy_stream(void)
     stream = NULL;
 }
 
-START_TEST(a_stream_may_be_destroyed_while_memory_is_looked_for)
+TEST_LOOP(callback, a_stream_may_be_destroyed_while_memory_is_looked_for, 0, 3)
 {
     enum call call = _i == 2 ? CALL_DEFAULT : (enum call)_i;
     void *address;
@@ -247,7 +245,6 @@ START_TEST(a_stream_may_be_destroyed_while_memory_is_looked_for)
     call_with(call, destroy_stream, &address);
     clear_away(address, false);
 }
-END_TEST
 
 static void end_capture(void)
 {
@@ -260,7 +257,7 @@ static void abort_capture(void)
 }
 
 /* _i: whether it is aborted. */
-START_TEST(an_allocation_whose_capture_ends_meanwhile_is_refused)
+TEST_LOOP(callback, an_allocation_whose_capture_ends_meanwhile_is_refused, 0, 2)
 {
     void (*action)(void) = _i == 0 ? end_capture : abort_capture;
     void *address = UNTOUCHED;
@@ -278,7 +275,6 @@ START_TEST(an_allocation_whose_capture_ends_meanwhile_is_refused)
     OK(tarn_device_remove_free_callback(world.device, act, (void *)&action));
     OK(tarn_pool_validate(world.pool));
 }
-END_TEST
 
 /* The program's own capture. */
 static tn_cu_graph own_graph;
@@ -289,7 +285,7 @@ static void end_own_capture(void)
 }
 
 /* Its graph lives on. _i: no route, one by the capture, one by the thread. */
-START_TEST(an_allocation_is_refused_where_the_program_has_ended_its_capture)
+TEST_LOOP(callback, an_allocation_is_refused_where_the_program_has_ended_its_capture, 0, 3)
 {
     tarn_route *route = NULL;
 
@@ -316,7 +312,6 @@ START_TEST(an_allocation_is_refused_where_the_program_has_ended_its_capture)
     test_await_destructors(0);
     OK(tarn_device_trim(world.device, 0, NULL));
 }
-END_TEST
 
 static void begin_capture(void)
 {
@@ -324,7 +319,7 @@ static void begin_capture(void)
 }
 
 /* What was copied would be copied by the graph, and not by the call. _i: a take or a restore, with contents. */
-START_TEST(a_checkpoint_is_refused_on_a_stream_that_is_captured_meanwhile)
+TEST_LOOP(callback, a_checkpoint_is_refused_on_a_stream_that_is_captured_meanwhile, 0, 2)
 {
     void (*action)(void) = begin_capture;
     tarn_checkpoint *taken = NULL;
@@ -355,7 +350,6 @@ START_TEST(a_checkpoint_is_refused_on_a_stream_that_is_captured_meanwhile)
         OK(tarn_checkpoint_restore(checkpoint, stream, NULL));
     clear_away(NULL, false);
 }
-END_TEST
 
 /* Observers: memory is missing for good. */
 static void observe(tarn_device *device, const tarn_out_of_memory *what, void *user)
@@ -374,7 +368,7 @@ static void close_in_observer(void)
 }
 
 /* A released pool goes behind the call. */
-START_TEST(what_an_observer_ends_is_the_calls_as_long_as_that_is_under_way)
+TEST_LOOP(callback, what_an_observer_ends_is_the_calls_as_long_as_that_is_under_way, 0, 3)
 {
     static void (*const actions[])(void) = {destroy_pool, close_in_observer, release_pool};
     void (*action)(void) = actions[_i];
@@ -394,7 +388,6 @@ START_TEST(what_an_observer_ends_is_the_calls_as_long_as_that_is_under_way)
     }
     OK(tarn_free(test_alloc(others, MIB, stream)));
 }
-END_TEST
 
 /* Other threads. */
 static atomic_int stage; /* 1: inside, 2: go on */
@@ -416,7 +409,7 @@ static void *allocate(void *result)
     return NULL;
 }
 
-START_TEST(a_pool_that_another_thread_allocates_from_cannot_be_destroyed)
+TEST(callback, a_pool_that_another_thread_allocates_from_cannot_be_destroyed)
 {
     pthread_t thread;
     void *address = NULL;
@@ -431,7 +424,6 @@ START_TEST(a_pool_that_another_thread_allocates_from_cannot_be_destroyed)
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     clear_away(address, false);
 }
-END_TEST
 
 static tarn_pool *_Atomic shared;
 static atomic_bool over;
@@ -489,7 +481,7 @@ static void *allocate_shared(void *side)
 }
 
 /* _i: what the other threads do. */
-START_TEST(a_pool_that_is_destroyed_beside_calls_is_gone_or_busy)
+TEST_LOOP(callback, a_pool_that_is_destroyed_beside_calls_is_gone_or_busy, 0, 2)
 {
     enum { ROUNDS = 300, THREADS = 2 };
     void *(*const actions[])(void *) = {use_shared, allocate_shared};
@@ -520,29 +512,4 @@ START_TEST(a_pool_that_is_destroyed_beside_calls_is_gone_or_busy)
         test_destroy_stream(streams[i]);
     }
     ck_assert_int_eq(gone, ROUNDS);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("calls whose objects are ended");
-    TCase *tcase = test_case(suite, "in a callback", open_small, close_small);
-
-    tcase_add_loop_test(tcase, a_pool_whose_call_this_is_cannot_be_destroyed, 0, CALL_DEFAULT);
-    tcase_add_loop_test(tcase, a_device_whose_call_this_is_cannot_be_closed, 0, CALLS);
-    tcase_add_test(tcase, a_device_is_kept_by_the_call_alone);
-    tcase_add_loop_test(tcase, a_pool_that_is_released_goes_when_the_call_has_ended, 0,
-                        CALL_DEFAULT);
-    tcase_add_test(tcase, a_checkpoint_that_is_being_restored_cannot_be_destroyed);
-    tcase_add_loop_test(tcase, a_stream_may_be_destroyed_while_memory_is_looked_for, 0, 3);
-    tcase_add_loop_test(tcase, an_allocation_whose_capture_ends_meanwhile_is_refused, 0, 2);
-    tcase_add_loop_test(tcase, an_allocation_is_refused_where_the_program_has_ended_its_capture, 0,
-                        3);
-    tcase_add_loop_test(tcase, a_checkpoint_is_refused_on_a_stream_that_is_captured_meanwhile, 0,
-                        2);
-    tcase_add_loop_test(tcase, what_an_observer_ends_is_the_calls_as_long_as_that_is_under_way, 0,
-                        3);
-    tcase_add_test(tcase, a_pool_that_another_thread_allocates_from_cannot_be_destroyed);
-    tcase_add_loop_test(tcase, a_pool_that_is_destroyed_beside_calls_is_gone_or_busy, 0, 2);
-    return test_main(suite);
 }

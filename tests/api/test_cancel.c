@@ -57,20 +57,21 @@ static void cancel_in(const struct test_call *call)
     expect_well();
 }
 
-START_TEST(no_call_is_a_cancellation_point)
+SUITE("cancelled threads")
+GROUP(cancelled, open_all)
+
+TEST_LOOP(cancelled, no_call_is_a_cancellation_point, 0, (int)test_call_count)
 {
     cancel_in(&test_calls[_i]);
 }
-END_TEST
 
 /* What says a sentence writes it, where that is asked for. */
-START_TEST(no_call_that_is_refused_is_a_cancellation_point)
+TEST_LOOP(cancelled, no_call_that_is_refused_is_a_cancellation_point, 0, (int)test_call_count)
 {
     ck_assert_int_eq(setenv("TARN_LOG", "1", 1), 0);
     world.stream = NULL; /* of which some calls know nothing good */
     cancel_in(&test_calls[_i]);
 }
-END_TEST
 
 /* What is refused before the call is inside of anything. */
 static tarn_status refuse_device(void)
@@ -134,12 +135,12 @@ static const struct test_call refused[] = {
     {.name = "tarn_graph_replay of no graph", .make = refuse_graph},
 };
 
-START_TEST(a_call_that_is_refused_at_once_is_no_cancellation_point)
+TEST_LOOP(cancelled, a_call_that_is_refused_at_once_is_no_cancellation_point, 0,
+          (int)(sizeof refused / sizeof refused[0]))
 {
     ck_assert_int_eq(setenv("TARN_LOG", "1", 1), 0);
     cancel_in(&refused[_i]);
 }
-END_TEST
 
 static atomic_bool inside;
 static atomic_bool let_go;
@@ -175,7 +176,7 @@ static void *remove_callback(void *unused)
 }
 
 /* It waits for the thread inside. */
-START_TEST(a_removal_that_waits_is_no_cancellation_point)
+TEST(cancelled, a_removal_that_waits_is_no_cancellation_point)
 {
     pthread_t allocating;
     pthread_t removing;
@@ -195,7 +196,6 @@ START_TEST(a_removal_that_waits_is_no_cancellation_point)
     ck_assert_int_eq(pthread_join(allocating, NULL), 0);
     expect_well();
 }
-END_TEST
 
 enum function { FREE_CALLBACK, OBSERVER, FILTER, FUNCTIONS };
 
@@ -264,7 +264,8 @@ static void *alloc_cancelled(void *argument)
 }
 
 /* Behind the call the state is the caller's again. */
-START_TEST(a_call_is_no_cancellation_point_behind_a_function_that_enables_it)
+TEST_LOOP(cancelled, a_call_is_no_cancellation_point_behind_a_function_that_enables_it, 0,
+          2 * FUNCTIONS)
 {
     const int cancel = _i < FUNCTIONS ? PTHREAD_CANCEL_ENABLE : PTHREAD_CANCEL_DISABLE;
     struct disabling disabling = {.cancel = cancel};
@@ -291,7 +292,6 @@ START_TEST(a_call_is_no_cancellation_point_behind_a_function_that_enables_it)
         OK(tarn_end_allocate_to_pool(routes[i]));
     expect_well();
 }
-END_TEST
 
 /* Random moments: the thread is cancelled from outside in whatever it is doing. */
 static void *make_calls(void *argument)
@@ -333,8 +333,10 @@ static void *make_calls(void *argument)
     return NULL;
 }
 
+GROUP(moments, test_world_open, .name = "cancelled at any moment")
+
 /* Nothing between the calls of make_calls is a cancellation point, so each round ends whole. */
-START_TEST(threads_that_are_cancelled_at_any_moment_leave_a_device_that_works)
+TEST(moments, threads_that_are_cancelled_at_any_moment_leave_a_device_that_works)
 {
     enum { ROUNDS = 40, THREADS = 3 };
     struct test_device_stats before = test_device_stats();
@@ -358,23 +360,4 @@ START_TEST(threads_that_are_cancelled_at_any_moment_leave_a_device_that_works)
     }
     expect_well();
     ck_assert_uint_eq(test_device_stats().live_bytes, before.live_bytes);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("cancelled threads");
-    TCase *tcase = test_case(suite, "cancelled", open_all, NULL);
-
-    tcase_add_loop_test(tcase, no_call_is_a_cancellation_point, 0, (int)test_call_count);
-    tcase_add_loop_test(tcase, no_call_that_is_refused_is_a_cancellation_point, 0,
-                        (int)test_call_count);
-    tcase_add_loop_test(tcase, a_call_that_is_refused_at_once_is_no_cancellation_point, 0,
-                        (int)(sizeof refused / sizeof refused[0]));
-    tcase_add_test(tcase, a_removal_that_waits_is_no_cancellation_point);
-    tcase_add_loop_test(tcase, a_call_is_no_cancellation_point_behind_a_function_that_enables_it, 0,
-                        2 * FUNCTIONS);
-    tcase = test_case(suite, "cancelled at any moment", test_world_open, NULL);
-    tcase_add_test(tcase, threads_that_are_cancelled_at_any_moment_leave_a_device_that_works);
-    return test_main(suite);
 }

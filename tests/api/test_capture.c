@@ -2,7 +2,10 @@
 /* Captures: how they begin and end, and what is left of those that fail. */
 #include "support/world.h"
 
-START_TEST(bad_arguments_of_begin_are_refused)
+SUITE("captures")
+GROUP(ends, test_world_open, test_world_close)
+
+TEST(ends, bad_arguments_of_begin_are_refused)
 {
     _Alignas(128) uint64_t zeros[1024] = {0}; /* aligned as a record is */
     tarn_capture *capture = UNTOUCHED;
@@ -27,9 +30,8 @@ START_TEST(bad_arguments_of_begin_are_refused)
     ck_assert_untouched(capture);
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
 }
-END_TEST
 
-START_TEST(a_stream_in_a_capture_begins_no_other)
+TEST(ends, a_stream_in_a_capture_begins_no_other)
 {
     tarn_pool *other = test_pool("other");
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -44,9 +46,8 @@ START_TEST(a_stream_in_a_capture_begins_no_other)
     OK(tarn_graph_destroy(test_capture_end(capture)));
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
-START_TEST(a_begin_that_the_driver_refuses_leaves_nothing)
+TEST(ends, a_begin_that_the_driver_refuses_leaves_nothing)
 {
     static const char *const calls[] = {"cuStreamBeginCapture", "cuUserObjectCreate",
                                         "cuGraphRetainUserObject"};
@@ -67,9 +68,8 @@ START_TEST(a_begin_that_the_driver_refuses_leaves_nothing)
     }
     OK(tarn_graph_destroy(test_capture_end(test_capture_begin(TARN_CAPTURE_GLOBAL))));
 }
-END_TEST
 
-START_TEST(bad_arguments_of_end_and_abort_are_refused)
+TEST(ends, bad_arguments_of_end_and_abort_are_refused)
 {
     uint64_t zeros[64] = {0};
     tarn_capture *foreign = (tarn_capture *)(void *)zeros;
@@ -88,7 +88,6 @@ START_TEST(bad_arguments_of_end_and_abort_are_refused)
     REFUSE(TARN_ERR_INVALID_HANDLE, "capture", tarn_capture_abort(capture));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 static void end_elsewhere(void *argument)
 {
@@ -106,7 +105,7 @@ static void enter_and_end_elsewhere(void *argument)
     test_release(0);
 }
 
-START_TEST(an_end_from_another_thread_is_refused_and_loses_nothing)
+TEST(ends, an_end_from_another_thread_is_refused_and_loses_nothing)
 {
     static const tarn_capture_mode modes[] = {TARN_CAPTURE_GLOBAL, TARN_CAPTURE_THREAD_LOCAL};
 
@@ -125,7 +124,6 @@ START_TEST(an_end_from_another_thread_is_refused_and_loses_nothing)
         OK(tarn_graph_destroy(graph));
     }
 }
-END_TEST
 
 static void end_relaxed(void *argument)
 {
@@ -135,21 +133,20 @@ static void end_relaxed(void *argument)
     OK(tarn_graph_destroy(graph));
 }
 
-START_TEST(a_relaxed_capture_may_be_ended_by_any_thread)
+TEST(ends, a_relaxed_capture_may_be_ended_by_any_thread)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
 
     test_elsewhere(end_relaxed, &capture);
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
 }
-END_TEST
 
 static void abort_elsewhere(void *argument)
 {
     OK(tarn_capture_abort(argument));
 }
 
-START_TEST(any_thread_may_abort)
+TEST(ends, any_thread_may_abort)
 {
     for (int mode = TARN_CAPTURE_GLOBAL; mode <= TARN_CAPTURE_RELAXED; mode++) {
         tarn_capture *capture = test_capture_begin((tarn_capture_mode)mode);
@@ -161,14 +158,13 @@ START_TEST(any_thread_may_abort)
     }
     OK(tarn_graph_destroy(test_capture_end(test_capture_begin(TARN_CAPTURE_GLOBAL))));
 }
-END_TEST
 
 static void begin_elsewhere(void *argument)
 {
     OK(tarn_capture_begin(world.pool, world.stream, NULL, argument));
 }
 
-START_TEST(a_capture_whose_thread_is_gone_can_be_aborted)
+TEST(ends, a_capture_whose_thread_is_gone_can_be_aborted)
 {
     tarn_capture *capture = NULL;
 
@@ -177,9 +173,8 @@ START_TEST(a_capture_whose_thread_is_gone_can_be_aborted)
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
     OK(tarn_graph_destroy(test_capture_end(test_capture_begin(TARN_CAPTURE_GLOBAL))));
 }
-END_TEST
 
-START_TEST(a_broken_capture_can_only_be_aborted)
+TEST(ends, a_broken_capture_can_only_be_aborted)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(MIB);
@@ -210,9 +205,8 @@ START_TEST(a_broken_capture_can_only_be_aborted)
     OK(tarn_free(block));
     OK(tarn_graph_destroy(test_capture_end(test_capture_begin(TARN_CAPTURE_GLOBAL))));
 }
-END_TEST
 
-START_TEST(a_fork_that_was_not_joined_breaks_the_capture)
+TEST(ends, a_fork_that_was_not_joined_breaks_the_capture)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     tarn_graph *graph = UNTOUCHED;
@@ -230,9 +224,8 @@ START_TEST(a_fork_that_was_not_joined_breaks_the_capture)
     OK(tarn_free(forked));
     ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
 }
-END_TEST
 
-START_TEST(a_capture_that_was_ended_elsewhere_is_broken)
+TEST(ends, a_capture_that_was_ended_elsewhere_is_broken)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(MIB);
@@ -246,9 +239,8 @@ START_TEST(a_capture_that_was_ended_elsewhere_is_broken)
     OK(tarn_free(block));
     OK(tarn_graph_destroy(test_capture_end(test_capture_begin(TARN_CAPTURE_GLOBAL))));
 }
-END_TEST
 
-START_TEST(an_abort_spares_the_users_next_capture_of_the_stream)
+TEST(ends, an_abort_spares_the_users_next_capture_of_the_stream)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
 
@@ -258,9 +250,8 @@ START_TEST(an_abort_spares_the_users_next_capture_of_the_stream)
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     test_destroy_graph(test_end_capture(world.stream));
 }
-END_TEST
 
-START_TEST(ends_and_destructions_break_no_other_capture)
+TEST(ends, ends_and_destructions_break_no_other_capture)
 {
     tarn_pool *other = test_pool("other");
     tarn_capture *open_one = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -277,9 +268,8 @@ START_TEST(ends_and_destructions_break_no_other_capture)
     OK(tarn_pool_destroy(other)); /* waits for the device */
     OK(tarn_graph_destroy(test_capture_end(open_one)));
 }
-END_TEST
 
-START_TEST(an_end_that_cannot_instantiate_may_be_called_again)
+TEST(ends, an_end_that_cannot_instantiate_may_be_called_again)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(512);
@@ -300,9 +290,8 @@ START_TEST(an_end_that_cannot_instantiate_may_be_called_again)
     OK(tarn_free(block));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(an_end_that_cannot_instantiate_may_be_aborted)
+TEST(ends, an_end_that_cannot_instantiate_may_be_aborted)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(512);
@@ -313,9 +302,8 @@ START_TEST(an_end_that_cannot_instantiate_may_be_aborted)
     OK(tarn_capture_abort(capture));
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(an_end_that_the_driver_refuses_for_another_reason_may_be_called_again)
+TEST(ends, an_end_that_the_driver_refuses_for_another_reason_may_be_called_again)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     tarn_graph *graph = UNTOUCHED;
@@ -325,9 +313,8 @@ START_TEST(an_end_that_the_driver_refuses_for_another_reason_may_be_called_again
     ck_assert_untouched(graph);
     OK(tarn_graph_destroy(test_capture_end(capture)));
 }
-END_TEST
 
-START_TEST(blocks_of_an_aborted_capture_are_discarded_until_their_users_free)
+TEST(ends, blocks_of_an_aborted_capture_are_discarded_until_their_users_free)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(8 * MIB);
@@ -355,9 +342,8 @@ START_TEST(blocks_of_an_aborted_capture_are_discarded_until_their_users_free)
         OK(tarn_free(next[i]));
     OK(tarn_graph_destroy(test_capture_end(capture)));
 }
-END_TEST
 
-START_TEST(a_discarded_block_shows_in_the_layout_and_keeps_no_pool)
+TEST(ends, a_discarded_block_shows_in_the_layout_and_keeps_no_pool)
 {
     tarn_pool *pool = test_pool("aborted");
     tarn_capture *capture = NULL;
@@ -381,9 +367,8 @@ START_TEST(a_discarded_block_shows_in_the_layout_and_keeps_no_pool)
     OK(tarn_pool_destroy(pool));
     REFUSE(TARN_ERR_NOT_OURS, "0x", tarn_free(block)); /* its pool is gone with it */
 }
-END_TEST
 
-START_TEST(a_discarded_block_that_a_stream_uses_leaves_nothing_behind_with_its_pool)
+TEST(ends, a_discarded_block_that_a_stream_uses_leaves_nothing_behind_with_its_pool)
 {
     tarn_pool *pool = test_pool("aborted");
     tarn_capture *capture = NULL;
@@ -399,9 +384,8 @@ START_TEST(a_discarded_block_that_a_stream_uses_leaves_nothing_behind_with_its_p
     OK(tarn_device_trim(world.device, 0, NULL));
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_discarded_block_keeps_a_pool_whose_handle_was_given_up)
+TEST(ends, a_discarded_block_keeps_a_pool_whose_handle_was_given_up)
 {
     tarn_capture *capture = NULL;
     tarn_pool *pool = test_pool("aborted");
@@ -425,9 +409,8 @@ START_TEST(a_discarded_block_keeps_a_pool_whose_handle_was_given_up)
     OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
 }
-END_TEST
 
-START_TEST(the_device_closes_over_discarded_blocks_of_released_pools)
+TEST(ends, the_device_closes_over_discarded_blocks_of_released_pools)
 {
     tarn_capture *capture = NULL;
     tarn_pool *pool = test_pool("aborted");
@@ -439,9 +422,8 @@ START_TEST(the_device_closes_over_discarded_blocks_of_released_pools)
     test_await_destructors(0);
     ck_assert_uint_eq(test_device_stats().pool_count, 3); /* until its user frees the block */
 }
-END_TEST
 
-START_TEST(frees_in_an_aborted_capture_stand)
+TEST(ends, frees_in_an_aborted_capture_stand)
 {
     void *before = test_alloc(world.pool, MIB, world.stream);
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -455,9 +437,8 @@ START_TEST(frees_in_an_aborted_capture_stand)
     REFUSE(TARN_ERR_DOUBLE_FREE, "0x", tarn_free(inside));
     ck_assert_uint_eq(test_stats(world.pool).live_count, 0);
 }
-END_TEST
 
-START_TEST(abandoned_captures_leave_the_pool_as_new)
+TEST(ends, abandoned_captures_leave_the_pool_as_new)
 {
     for (int round = 0; round < 20; round++) {
         tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -473,38 +454,4 @@ START_TEST(abandoned_captures_leave_the_pool_as_new)
     OK(tarn_pool_trim(world.pool, NULL));
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
     ck_assert_uint_eq(test_stats(world.pool).arena_count, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("captures");
-    TCase *tcase = tcase_create("ends");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, bad_arguments_of_begin_are_refused);
-    tcase_add_test(tcase, a_stream_in_a_capture_begins_no_other);
-    tcase_add_test(tcase, a_begin_that_the_driver_refuses_leaves_nothing);
-    tcase_add_test(tcase, bad_arguments_of_end_and_abort_are_refused);
-    tcase_add_test(tcase, an_end_from_another_thread_is_refused_and_loses_nothing);
-    tcase_add_test(tcase, a_relaxed_capture_may_be_ended_by_any_thread);
-    tcase_add_test(tcase, any_thread_may_abort);
-    tcase_add_test(tcase, a_capture_whose_thread_is_gone_can_be_aborted);
-    tcase_add_test(tcase, a_broken_capture_can_only_be_aborted);
-    tcase_add_test(tcase, a_fork_that_was_not_joined_breaks_the_capture);
-    tcase_add_test(tcase, a_capture_that_was_ended_elsewhere_is_broken);
-    tcase_add_test(tcase, an_abort_spares_the_users_next_capture_of_the_stream);
-    tcase_add_test(tcase, ends_and_destructions_break_no_other_capture);
-    tcase_add_test(tcase, an_end_that_cannot_instantiate_may_be_called_again);
-    tcase_add_test(tcase, an_end_that_cannot_instantiate_may_be_aborted);
-    tcase_add_test(tcase, an_end_that_the_driver_refuses_for_another_reason_may_be_called_again);
-    tcase_add_test(tcase, blocks_of_an_aborted_capture_are_discarded_until_their_users_free);
-    tcase_add_test(tcase, a_discarded_block_shows_in_the_layout_and_keeps_no_pool);
-    tcase_add_test(tcase, a_discarded_block_that_a_stream_uses_leaves_nothing_behind_with_its_pool);
-    tcase_add_test(tcase, a_discarded_block_keeps_a_pool_whose_handle_was_given_up);
-    tcase_add_test(tcase, the_device_closes_over_discarded_blocks_of_released_pools);
-    tcase_add_test(tcase, frees_in_an_aborted_capture_stand);
-    tcase_add_test(tcase, abandoned_captures_leave_the_pool_as_new);
-    return test_main(suite);
 }

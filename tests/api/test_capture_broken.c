@@ -67,7 +67,10 @@ static void *malloc_on(tn_cu_stream stream, size_t bytes)
     return address;
 }
 
-START_TEST(whatever_breaks_a_capture_its_end_says_between_which_calls_that_was)
+SUITE("broken captures")
+GROUP(calls, test_world_open, test_world_close)
+
+TEST(calls, whatever_breaks_a_capture_its_end_says_between_which_calls_that_was)
 {
     for (size_t i = 0; i < TEST_BREAKS; i++) {
         tn_cu_stream stream = test_blocking_stream();
@@ -97,9 +100,8 @@ START_TEST(whatever_breaks_a_capture_its_end_says_between_which_calls_that_was)
         test_destroy_stream(stream);
     }
 }
-END_TEST
 
-START_TEST(an_end_that_notices_it_first_names_no_call)
+TEST(calls, an_end_that_notices_it_first_names_no_call)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(4096);
@@ -110,9 +112,8 @@ START_TEST(an_end_that_notices_it_first_names_no_call)
     OK(tarn_capture_abort(capture));
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(a_capture_without_blocks_says_nothing_of_any)
+TEST(calls, a_capture_without_blocks_says_nothing_of_any)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *none = UNTOUCHED;
@@ -126,10 +127,9 @@ START_TEST(a_capture_without_blocks_says_nothing_of_any)
     expect_no_word("block");
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
 /* The pool grows for the first one; the second gets its memory. */
-START_TEST(a_newest_block_that_was_freed_counts_all_the_same)
+TEST(calls, a_newest_block_that_was_freed_counts_all_the_same)
 {
     for (int count = 1; count <= 2; count++) {
         tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -149,10 +149,9 @@ START_TEST(a_newest_block_that_was_freed_counts_all_the_same)
         OK(tarn_capture_abort(capture));
     }
 }
-END_TEST
 
 /* A block that is older than the capture, and one that is allocated elsewhere meanwhile. */
-START_TEST(blocks_outside_the_capture_are_none_of_its)
+TEST(calls, blocks_outside_the_capture_are_none_of_its)
 {
     void *before = test_malloc(4096);
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -166,9 +165,8 @@ START_TEST(blocks_outside_the_capture_are_none_of_its)
     OK(tarn_free(inside));
     OK(tarn_free(beside));
 }
-END_TEST
 
-START_TEST(a_block_of_another_pool_may_be_the_newest)
+TEST(calls, a_block_of_another_pool_may_be_the_newest)
 {
     tarn_pool *other = test_pool("other");
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -187,7 +185,6 @@ START_TEST(a_block_of_another_pool_may_be_the_newest)
     test_await_destructors(0);
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
 enum { NOTICING_CALLS = 5 };
 
@@ -215,7 +212,7 @@ static const char *notice(int which, void *block, tn_cu_stream stream)
     }
 }
 
-START_TEST(the_first_call_that_notices_is_named_and_no_later_one)
+TEST(calls, the_first_call_that_notices_is_named_and_no_later_one)
 {
     for (int first = 0; first < NOTICING_CALLS; first++) {
         tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -237,9 +234,8 @@ START_TEST(the_first_call_that_notices_is_named_and_no_later_one)
         OK(tarn_free(block));
     }
 }
-END_TEST
 
-START_TEST(a_call_on_a_forked_stream_is_one_of_the_capture)
+TEST(calls, a_call_on_a_forked_stream_is_one_of_the_capture)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block;
@@ -253,9 +249,8 @@ START_TEST(a_call_on_a_forked_stream_is_one_of_the_capture)
     OK(tarn_capture_abort(capture));
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(of_two_captures_each_has_its_own_calls)
+TEST(calls, of_two_captures_each_has_its_own_calls)
 {
     tarn_pool *other = test_pool("other");
     tarn_capture *one = test_capture_begin(TARN_CAPTURE_RELAXED);
@@ -280,9 +275,8 @@ START_TEST(of_two_captures_each_has_its_own_calls)
     test_await_destructors(0);
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
-START_TEST(a_broken_capture_of_the_users_own_is_nobody_elses)
+TEST(calls, a_broken_capture_of_the_users_own_is_nobody_elses)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     void *block = test_malloc(512);
@@ -298,9 +292,10 @@ START_TEST(a_broken_capture_of_the_users_own_is_nobody_elses)
     OK(tarn_capture_abort(capture));
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(a_fork_that_was_not_joined_is_named_with_its_last_node)
+GROUP(ends, test_world_open, test_world_close)
+
+TEST(ends, a_fork_that_was_not_joined_is_named_with_its_last_node)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *own = test_malloc(4096);
@@ -328,10 +323,9 @@ START_TEST(a_fork_that_was_not_joined_is_named_with_its_last_node)
     expect_lost(capture, "nothing comes behind node 3 of 4");
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
 /* Work that a program sets aside is no fork's, and the driver does not mind it. */
-START_TEST(forks_that_are_joined_end_as_they_did)
+TEST(ends, forks_that_are_joined_end_as_they_did)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *forked;
@@ -343,7 +337,6 @@ START_TEST(forks_that_are_joined_end_as_they_did)
     OK(tarn_graph_destroy(test_capture_end(capture)));
     OK(tarn_free(forked));
 }
-END_TEST
 
 /* A capture with a fork that allocates; joined or not. */
 static tarn_capture *capture_fork(bool joined)
@@ -360,7 +353,7 @@ static tarn_capture *capture_fork(bool joined)
     return capture;
 }
 
-START_TEST(forks_are_looked_for_in_a_pools_first_captures)
+TEST(ends, forks_are_looked_for_in_a_pools_first_captures)
 {
     enum { LOOKS = 16 };
     uint64_t lists = 0;
@@ -386,9 +379,8 @@ START_TEST(forks_are_looked_for_in_a_pools_first_captures)
         OK(tarn_capture_abort(capture));
     }
 }
-END_TEST
 
-START_TEST(the_newest_node_is_that_of_the_captures_own_graph)
+TEST(ends, the_newest_node_is_that_of_the_captures_own_graph)
 {
     tn_cu_graph target = test_graph();
     tarn_capture *capture = NULL;
@@ -404,9 +396,8 @@ START_TEST(the_newest_node_is_that_of_the_captures_own_graph)
     OK(tarn_capture_abort(capture));
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(a_fork_that_nobody_knows_is_not_looked_for)
+TEST(ends, a_fork_that_nobody_knows_is_not_looked_for)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(4096);
@@ -419,7 +410,6 @@ START_TEST(a_fork_that_nobody_knows_is_not_looked_for)
     OK(tarn_capture_abort(capture));
     OK(tarn_free(block));
 }
-END_TEST
 
 /* A graph of the world's pool; count: so many more of that pool. */
 static tarn_graph *graph_beside(size_t count, tarn_graph *others[])
@@ -429,8 +419,10 @@ static tarn_graph *graph_beside(size_t count, tarn_graph *others[])
     return test_capture_end(test_capture_begin(TARN_CAPTURE_RELAXED));
 }
 
+GROUP(replays, test_world_open, test_world_close)
+
 /* As the only graph, and as one of several, whose replays are ordered. */
-START_TEST(a_replay_into_a_capture_says_so_and_so_does_the_captures_end)
+TEST(replays, a_replay_into_a_capture_says_so_and_so_does_the_captures_end)
 {
     for (size_t others = 0; others < 2; others++) {
         tarn_graph *other[1] = {NULL};
@@ -459,9 +451,8 @@ START_TEST(a_replay_into_a_capture_says_so_and_so_does_the_captures_end)
         OK(tarn_pool_destroy(pool));
     }
 }
-END_TEST
 
-START_TEST(a_replay_on_a_threads_own_stream_is_seen_too)
+TEST(replays, a_replay_on_a_threads_own_stream_is_seen_too)
 {
     tarn_graph *graph = graph_beside(0, NULL);
     tarn_capture *capture =
@@ -473,10 +464,9 @@ START_TEST(a_replay_on_a_threads_own_stream_is_seen_too)
     OK(tarn_capture_abort(capture));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* Where the driver says that the capture was broken before. */
-START_TEST(a_replay_into_a_broken_capture_has_noticed_it_and_not_broken_it)
+TEST(replays, a_replay_into_a_broken_capture_has_noticed_it_and_not_broken_it)
 {
     for (size_t others = 0; others < 3; others++) {
         tn_cu_stream stream = others == 2 ? TN_CU_STREAM_PER_THREAD : world.stream;
@@ -498,9 +488,8 @@ START_TEST(a_replay_into_a_broken_capture_has_noticed_it_and_not_broken_it)
             OK(tarn_graph_destroy(other[i]));
     }
 }
-END_TEST
 
-START_TEST(a_replay_into_a_capture_of_the_users_own_blames_no_other)
+TEST(replays, a_replay_into_a_capture_of_the_users_own_blames_no_other)
 {
     tarn_graph *graph = graph_beside(0, NULL);
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
@@ -516,9 +505,8 @@ START_TEST(a_replay_into_a_capture_of_the_users_own_blames_no_other)
     OK(tarn_capture_abort(capture));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_launch_of_the_users_own_is_not_taken_for_a_replay)
+TEST(replays, a_launch_of_the_users_own_is_not_taken_for_a_replay)
 {
     tarn_graph *graph = graph_beside(0, NULL);
     tarn_driver_exec exec = NULL;
@@ -532,9 +520,8 @@ START_TEST(a_launch_of_the_users_own_is_not_taken_for_a_replay)
     OK(tarn_capture_abort(capture));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(what_the_driver_has_dropped_is_said_to_be)
+TEST(ends, what_the_driver_has_dropped_is_said_to_be)
 {
     tn_cu_stream stream = test_stream();
     tarn_capture *capture = test_capture_on(world.pool, stream, TARN_CAPTURE_GLOBAL);
@@ -545,14 +532,13 @@ START_TEST(what_the_driver_has_dropped_is_said_to_be)
     expect_no_word("INVALIDATED");
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
 static void end_by_stranger(void *stream)
 {
     ck_assert_ptr_null(test_try_end_capture(stream));
 }
 
-START_TEST(an_end_by_the_wrong_thread_or_by_hand_is_said_to_have_been_elsewhere)
+TEST(ends, an_end_by_the_wrong_thread_or_by_hand_is_said_to_have_been_elsewhere)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(4096);
@@ -571,9 +557,8 @@ START_TEST(an_end_by_the_wrong_thread_or_by_hand_is_said_to_have_been_elsewhere)
     OK(tarn_capture_abort(capture));
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(every_function_that_ends_a_capture_says_it)
+TEST(ends, every_function_that_ends_a_capture_says_it)
 {
     tarn_graph *graph = graph_beside(0, NULL);
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
@@ -589,38 +574,4 @@ START_TEST(every_function_that_ends_a_capture_says_it)
            tarn_capture_end(capture, NULL));
     OK(tarn_capture_abort(capture));
     OK(tarn_graph_destroy(graph));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("broken captures");
-    TCase *calls = test_case(suite, "calls", test_world_open, test_world_close);
-    TCase *replays = test_case(suite, "replays", test_world_open, test_world_close);
-    TCase *ends = test_case(suite, "ends", test_world_open, test_world_close);
-
-    tcase_add_test(calls, whatever_breaks_a_capture_its_end_says_between_which_calls_that_was);
-    tcase_add_test(calls, an_end_that_notices_it_first_names_no_call);
-    tcase_add_test(calls, a_capture_without_blocks_says_nothing_of_any);
-    tcase_add_test(calls, a_newest_block_that_was_freed_counts_all_the_same);
-    tcase_add_test(calls, blocks_outside_the_capture_are_none_of_its);
-    tcase_add_test(calls, a_block_of_another_pool_may_be_the_newest);
-    tcase_add_test(calls, the_first_call_that_notices_is_named_and_no_later_one);
-    tcase_add_test(calls, a_call_on_a_forked_stream_is_one_of_the_capture);
-    tcase_add_test(calls, of_two_captures_each_has_its_own_calls);
-    tcase_add_test(calls, a_broken_capture_of_the_users_own_is_nobody_elses);
-    tcase_add_test(replays, a_replay_into_a_capture_says_so_and_so_does_the_captures_end);
-    tcase_add_test(replays, a_replay_on_a_threads_own_stream_is_seen_too);
-    tcase_add_test(replays, a_replay_into_a_broken_capture_has_noticed_it_and_not_broken_it);
-    tcase_add_test(replays, a_replay_into_a_capture_of_the_users_own_blames_no_other);
-    tcase_add_test(replays, a_launch_of_the_users_own_is_not_taken_for_a_replay);
-    tcase_add_test(ends, a_fork_that_was_not_joined_is_named_with_its_last_node);
-    tcase_add_test(ends, forks_are_looked_for_in_a_pools_first_captures);
-    tcase_add_test(ends, the_newest_node_is_that_of_the_captures_own_graph);
-    tcase_add_test(ends, forks_that_are_joined_end_as_they_did);
-    tcase_add_test(ends, a_fork_that_nobody_knows_is_not_looked_for);
-    tcase_add_test(ends, what_the_driver_has_dropped_is_said_to_be);
-    tcase_add_test(ends, an_end_by_the_wrong_thread_or_by_hand_is_said_to_have_been_elsewhere);
-    tcase_add_test(ends, every_function_that_ends_a_capture_says_it);
-    return test_main(suite);
 }

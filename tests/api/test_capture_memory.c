@@ -2,7 +2,10 @@
 /* Memory inside captures: addresses that last, reuse, forks, growth. */
 #include "support/world.h"
 
-START_TEST(addresses_of_a_capture_stay_valid_across_replays)
+SUITE("memory of captures")
+GROUP(memory, test_world_open, test_world_close)
+
+TEST(memory, addresses_of_a_capture_stay_valid_across_replays)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(5 * MIB);
@@ -22,9 +25,8 @@ START_TEST(addresses_of_a_capture_stay_valid_across_replays)
     OK(tarn_free(block));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_capture_reuses_memory_that_it_freed)
+TEST(memory, a_capture_reuses_memory_that_it_freed)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *first = test_malloc(8 * MIB);
@@ -38,9 +40,8 @@ START_TEST(a_capture_reuses_memory_that_it_freed)
     OK(tarn_free(second));
     OK(tarn_graph_destroy(test_capture_end(capture)));
 }
-END_TEST
 
-START_TEST(memory_of_a_graph_is_given_to_nobody_outside_captures)
+TEST(memory, memory_of_a_graph_is_given_to_nobody_outside_captures)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     char *block = test_malloc(8 * MIB);
@@ -74,7 +75,6 @@ START_TEST(memory_of_a_graph_is_given_to_nobody_outside_captures)
         tarn_layout_destroy(layout);
     }
 }
-END_TEST
 
 /* A pool that shares what is captured, and a graph whose section took and freed 8 MiB of it. */
 static tarn_pool *sharing_pool(tarn_graph **graph, char **scratch)
@@ -93,7 +93,7 @@ static tarn_pool *sharing_pool(tarn_graph **graph, char **scratch)
     return pool;
 }
 
-START_TEST(a_pool_made_to_share_lends_graphs_free_memory_between_replays)
+TEST(memory, a_pool_made_to_share_lends_graphs_free_memory_between_replays)
 {
     char *scratch;
     char *eager;
@@ -114,9 +114,8 @@ START_TEST(a_pool_made_to_share_lends_graphs_free_memory_between_replays)
     OK(tarn_graph_destroy(graph));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
-START_TEST(a_running_replay_of_the_only_graph_keeps_what_it_shares)
+TEST(memory, a_running_replay_of_the_only_graph_keeps_what_it_shares)
 {
     char *scratch;
     char *eager;
@@ -132,9 +131,8 @@ START_TEST(a_running_replay_of_the_only_graph_keeps_what_it_shares)
     OK(tarn_graph_destroy(graph));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
-START_TEST(later_captures_reuse_what_earlier_ones_freed)
+TEST(memory, later_captures_reuse_what_earlier_ones_freed)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *first = test_malloc(8 * MIB);
@@ -153,9 +151,8 @@ START_TEST(later_captures_reuse_what_earlier_ones_freed)
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
 }
-END_TEST
 
-START_TEST(forked_streams_are_served_and_joined)
+TEST(memory, forked_streams_are_served_and_joined)
 {
     void *output = test_malloc(8);
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -184,9 +181,8 @@ START_TEST(forked_streams_are_served_and_joined)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(a_block_freed_on_another_stream_of_the_capture_is_not_reused_by_its_own)
+TEST(memory, a_block_freed_on_another_stream_of_the_capture_is_not_reused_by_its_own)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *forked = NULL;
@@ -202,9 +198,8 @@ START_TEST(a_block_freed_on_another_stream_of_the_capture_is_not_reused_by_its_o
     test_order(world.side, world.stream);
     OK(tarn_graph_destroy(test_capture_end(capture)));
 }
-END_TEST
 
-START_TEST(blocks_of_a_capture_may_be_freed_after_it)
+TEST(memory, blocks_of_a_capture_may_be_freed_after_it)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(MIB);
@@ -218,9 +213,8 @@ START_TEST(blocks_of_a_capture_may_be_freed_after_it)
     ck_assert_uint_eq(test_read(world.stream, block), 1); /* still the graph's */
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(blocks_from_before_may_be_used_and_freed_in_a_capture)
+TEST(memory, blocks_from_before_may_be_used_and_freed_in_a_capture)
 {
     void *before = test_alloc(world.pool, MIB, world.stream);
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -241,9 +235,8 @@ START_TEST(blocks_from_before_may_be_used_and_freed_in_a_capture)
     OK(tarn_pool_validate(world.pool));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(growth_and_trim_in_a_capture_break_nothing)
+TEST(memory, growth_and_trim_in_a_capture_break_nothing)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     struct test_stats stats = test_stats(world.pool);
@@ -263,18 +256,16 @@ START_TEST(growth_and_trim_in_a_capture_break_nothing)
     OK(tarn_free(big));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(an_empty_capture_is_a_graph_too)
+TEST(memory, an_empty_capture_is_a_graph_too)
 {
     tarn_graph *graph = test_capture_end(test_capture_begin(TARN_CAPTURE_RELAXED));
 
     OK(tarn_graph_replay(graph, world.stream));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_capture_counts_while_it_is_open)
+TEST(memory, a_capture_counts_while_it_is_open)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
 
@@ -284,28 +275,4 @@ START_TEST(a_capture_counts_while_it_is_open)
     OK(tarn_graph_destroy(test_capture_end(capture)));
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
     ck_assert_uint_eq(test_device_stats().route_count, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("memory of captures");
-    TCase *tcase = tcase_create("memory");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, addresses_of_a_capture_stay_valid_across_replays);
-    tcase_add_test(tcase, a_capture_reuses_memory_that_it_freed);
-    tcase_add_test(tcase, memory_of_a_graph_is_given_to_nobody_outside_captures);
-    tcase_add_test(tcase, a_pool_made_to_share_lends_graphs_free_memory_between_replays);
-    tcase_add_test(tcase, a_running_replay_of_the_only_graph_keeps_what_it_shares);
-    tcase_add_test(tcase, later_captures_reuse_what_earlier_ones_freed);
-    tcase_add_test(tcase, forked_streams_are_served_and_joined);
-    tcase_add_test(tcase, a_block_freed_on_another_stream_of_the_capture_is_not_reused_by_its_own);
-    tcase_add_test(tcase, blocks_of_a_capture_may_be_freed_after_it);
-    tcase_add_test(tcase, blocks_from_before_may_be_used_and_freed_in_a_capture);
-    tcase_add_test(tcase, growth_and_trim_in_a_capture_break_nothing);
-    tcase_add_test(tcase, an_empty_capture_is_a_graph_too);
-    tcase_add_test(tcase, a_capture_counts_while_it_is_open);
-    return test_main(suite);
 }

@@ -19,7 +19,9 @@ static void *section(uint32_t value, void *output)
     return test_copy_through(world.pool, world.stream, value, output, WORDS);
 }
 
-START_TEST(a_graph_of_the_callers_is_captured_into_and_adopted)
+GROUP(capture_to_graph, test_world_open, test_world_close)
+
+TEST(capture_to_graph, a_graph_of_the_callers_is_captured_into_and_adopted)
 {
     void *output = test_malloc(WORDS * 4);
     tn_cu_graph driver_graph = test_graph();
@@ -41,9 +43,8 @@ START_TEST(a_graph_of_the_callers_is_captured_into_and_adopted)
     ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(a_graph_of_the_callers_holds_its_memory_until_it_is_destroyed)
+TEST(capture_to_graph, a_graph_of_the_callers_holds_its_memory_until_it_is_destroyed)
 {
     void *output = test_malloc(WORDS * 4);
     tn_cu_graph driver_graph = test_graph();
@@ -62,9 +63,8 @@ START_TEST(a_graph_of_the_callers_holds_its_memory_until_it_is_destroyed)
     OK(tarn_free(other));
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(an_aborted_capture_leaves_the_graph_to_its_caller)
+TEST(capture_to_graph, an_aborted_capture_leaves_the_graph_to_its_caller)
 {
     void *output = test_malloc(WORDS * 4);
     tn_cu_graph driver_graph = test_graph();
@@ -81,14 +81,13 @@ START_TEST(an_aborted_capture_leaves_the_graph_to_its_caller)
     ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
     OK(tarn_free(output));
 }
-END_TEST
 
 static void end_elsewhere(void *capture)
 {
     STATUS(TARN_ERR_WRONG_THREAD, tarn_capture_end(capture, NULL));
 }
 
-START_TEST(each_kind_of_capture_is_ended_in_its_own_way)
+TEST(capture_to_graph, each_kind_of_capture_is_ended_in_its_own_way)
 {
     void *output = test_malloc(WORDS * 4);
     tn_cu_graph driver_graph = test_graph();
@@ -118,9 +117,8 @@ START_TEST(each_kind_of_capture_is_ended_in_its_own_way)
     OK(tarn_graph_destroy(made));
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(bad_arguments_of_capture_to_graph_are_refused)
+TEST(capture_to_graph, bad_arguments_of_capture_to_graph_are_refused)
 {
     tn_cu_graph driver_graph = test_graph();
     tarn_capture *capture = UNTOUCHED;
@@ -152,9 +150,8 @@ START_TEST(bad_arguments_of_capture_to_graph_are_refused)
     OK(tarn_capture_end(open, NULL));
     test_destroy_graph(driver_graph);
 }
-END_TEST
 
-START_TEST(options_of_a_capture_that_contradict_each_other_are_refused)
+TEST(capture_to_graph, options_of_a_capture_that_contradict_each_other_are_refused)
 {
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_RELAXED);
     tarn_capture *capture = UNTOUCHED;
@@ -170,9 +167,8 @@ START_TEST(options_of_a_capture_that_contradict_each_other_are_refused)
     ck_assert_untouched(capture);
     OK(tarn_capture_abort(outer));
 }
-END_TEST
 
-START_TEST(a_refused_begin_or_end_can_be_repeated)
+TEST(capture_to_graph, a_refused_begin_or_end_can_be_repeated)
 {
     tn_cu_graph driver_graph = test_graph();
     tarn_capture *capture = UNTOUCHED;
@@ -188,9 +184,8 @@ START_TEST(a_refused_begin_or_end_can_be_repeated)
     OK(tarn_capture_end(capture, NULL));
     test_destroy_graph(driver_graph);
 }
-END_TEST
 
-START_TEST(a_broken_capture_to_a_graph_can_only_be_aborted)
+TEST(capture_to_graph, a_broken_capture_to_a_graph_can_only_be_aborted)
 {
     tn_cu_graph driver_graph = test_graph();
     tarn_capture *capture = begin(driver_graph);
@@ -201,9 +196,8 @@ START_TEST(a_broken_capture_to_a_graph_can_only_be_aborted)
     ck_assert_uint_eq(test_stats(world.pool).capture_count, 0);
     test_await_destructors(0); /* the driver has taken the graph with it */
 }
-END_TEST
 
-START_TEST(with_too_many_routes_none_is_begun)
+TEST(capture_to_graph, with_too_many_routes_none_is_begun)
 {
     tn_cu_graph driver_graph = test_graph();
     tarn_capture *capture = UNTOUCHED;
@@ -219,7 +213,6 @@ START_TEST(with_too_many_routes_none_is_begun)
         OK(tarn_end_allocate_to_pool(routes[i]));
     test_destroy_graph(driver_graph);
 }
-END_TEST
 
 static void expect_no_second_section(tn_cu_graph graph, const char *words)
 {
@@ -233,7 +226,7 @@ static void expect_no_second_section(tn_cu_graph graph, const char *words)
 }
 
 /* Nothing would order it behind the first one, whose memory it would get. */
-START_TEST(a_second_section_in_one_graph_is_refused)
+TEST(capture_to_graph, a_second_section_in_one_graph_is_refused)
 {
     void *output = test_malloc(WORDS * 4);
     tn_cu_graph driver_graph = test_graph();
@@ -258,10 +251,9 @@ START_TEST(a_second_section_in_one_graph_is_refused)
     test_destroy_graph(other);
     OK(tarn_free(output));
 }
-END_TEST
 
 /* Handles come again: one that is known from before, of a graph without nodes, says nothing. */
-START_TEST(a_section_without_nodes_leaves_its_graph_to_another_one)
+TEST(capture_to_graph, a_section_without_nodes_leaves_its_graph_to_another_one)
 {
     void *output = test_malloc(WORDS * 4);
     tn_cu_graph driver_graph = test_graph();
@@ -277,9 +269,8 @@ START_TEST(a_section_without_nodes_leaves_its_graph_to_another_one)
     test_destroy_graph(driver_graph);
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(a_graph_has_sections_of_several_pools)
+TEST(capture_to_graph, a_graph_has_sections_of_several_pools)
 {
     tarn_pool *other = test_pool("other");
     void *output = test_malloc(WORDS * 4);
@@ -297,27 +288,4 @@ START_TEST(a_graph_has_sections_of_several_pools)
     OK(tarn_free(output));
     test_await_destructors(0);
     OK(tarn_pool_destroy(other));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("capture_to_graph");
-    TCase *tcase = tcase_create("capture_to_graph");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, a_graph_of_the_callers_is_captured_into_and_adopted);
-    tcase_add_test(tcase, a_graph_of_the_callers_holds_its_memory_until_it_is_destroyed);
-    tcase_add_test(tcase, an_aborted_capture_leaves_the_graph_to_its_caller);
-    tcase_add_test(tcase, each_kind_of_capture_is_ended_in_its_own_way);
-    tcase_add_test(tcase, bad_arguments_of_capture_to_graph_are_refused);
-    tcase_add_test(tcase, options_of_a_capture_that_contradict_each_other_are_refused);
-    tcase_add_test(tcase, a_refused_begin_or_end_can_be_repeated);
-    tcase_add_test(tcase, a_broken_capture_to_a_graph_can_only_be_aborted);
-    tcase_add_test(tcase, with_too_many_routes_none_is_begun);
-    tcase_add_test(tcase, a_second_section_in_one_graph_is_refused);
-    tcase_add_test(tcase, a_section_without_nodes_leaves_its_graph_to_another_one);
-    tcase_add_test(tcase, a_graph_has_sections_of_several_pools);
-    return test_main(suite);
 }

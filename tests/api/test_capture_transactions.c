@@ -172,17 +172,18 @@ static void abort_after(int way, bool elsewhere)
     expect_usable();
 }
 
-START_TEST(an_abort_ends_a_capture_in_any_state)
+SUITE("captures as transactions")
+GROUP(transactions, test_world_open, test_world_close)
+
+TEST_LOOP(transactions, an_abort_ends_a_capture_in_any_state, 0, WAYS)
 {
     abort_after(_i, false);
 }
-END_TEST
 
-START_TEST(any_thread_may_abort_a_capture_in_any_state)
+TEST_LOOP(transactions, any_thread_may_abort_a_capture_in_any_state, 0, WAYS)
 {
     abort_after(_i, true);
 }
-END_TEST
 
 static void end_elsewhere(void *capture)
 {
@@ -192,7 +193,7 @@ static void end_elsewhere(void *capture)
     ck_assert_untouched(graph);
 }
 
-START_TEST(another_thread_ends_a_capture_in_no_state)
+TEST_LOOP(transactions, another_thread_ends_a_capture_in_no_state, 0, WAYS)
 {
     tn_cu_stream stream = test_stream();
     tarn_capture *capture = test_capture_on(world.pool, stream, TARN_CAPTURE_THREAD_LOCAL);
@@ -204,9 +205,8 @@ START_TEST(another_thread_ends_a_capture_in_no_state)
         test_destroy_stream(stream);
     expect_usable();
 }
-END_TEST
 
-START_TEST(a_capture_whose_handle_is_lost_keeps_nothing_when_its_stream_is_gone)
+TEST(transactions, a_capture_whose_handle_is_lost_keeps_nothing_when_its_stream_is_gone)
 {
     tarn_pool *pool = test_pool("lost");
     tn_cu_stream stream = test_stream();
@@ -222,9 +222,8 @@ START_TEST(a_capture_whose_handle_is_lost_keeps_nothing_when_its_stream_is_gone)
     OK(tarn_pool_destroy(pool));
     expect_usable();
 }
-END_TEST
 
-START_TEST(a_lost_captures_handle_is_good_for_abort_when_its_pool_is_gone)
+TEST(transactions, a_lost_captures_handle_is_good_for_abort_when_its_pool_is_gone)
 {
     tarn_pool *pool = test_pool("gone");
     tn_cu_stream stream = test_stream();
@@ -239,9 +238,8 @@ START_TEST(a_lost_captures_handle_is_good_for_abort_when_its_pool_is_gone)
     OK(tarn_capture_abort(capture));
     expect_usable();
 }
-END_TEST
 
-START_TEST(an_abort_leaves_alone_the_stream_that_took_the_lost_ones_place)
+TEST(transactions, an_abort_leaves_alone_the_stream_that_took_the_lost_ones_place)
 {
     tn_cu_stream stream = test_stream();
     tarn_capture *capture = test_capture_on(world.pool, stream, TARN_CAPTURE_RELAXED);
@@ -260,7 +258,6 @@ START_TEST(an_abort_leaves_alone_the_stream_that_took_the_lost_ones_place)
     }
     expect_usable();
 }
-END_TEST
 
 static void begin_there(void *argument)
 {
@@ -268,7 +265,7 @@ static void begin_there(void *argument)
     (void)test_malloc(MIB);
 }
 
-START_TEST(a_capture_whose_thread_exited_is_aborted_by_another)
+TEST(transactions, a_capture_whose_thread_exited_is_aborted_by_another)
 {
     tarn_capture *capture = NULL;
     tarn_graph *graph = UNTOUCHED;
@@ -279,9 +276,8 @@ START_TEST(a_capture_whose_thread_exited_is_aborted_by_another)
     OK(tarn_capture_abort(capture));
     expect_usable();
 }
-END_TEST
 
-START_TEST(a_failed_capture_leaves_another_of_its_pool_as_it_was)
+TEST(transactions, a_failed_capture_leaves_another_of_its_pool_as_it_was)
 {
     tn_cu_stream stream = test_stream();
     tarn_capture *good = test_capture_begin(TARN_CAPTURE_RELAXED);
@@ -303,9 +299,8 @@ START_TEST(a_failed_capture_leaves_another_of_its_pool_as_it_was)
     OK(tarn_graph_destroy(graph));
     expect_usable();
 }
-END_TEST
 
-START_TEST(an_abort_discards_what_the_capture_took_from_other_pools)
+TEST(transactions, an_abort_discards_what_the_capture_took_from_other_pools)
 {
     tarn_pool *second = test_pool("second");
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -319,9 +314,8 @@ START_TEST(an_abort_discards_what_the_capture_took_from_other_pools)
     OK(tarn_pool_destroy(second));
     expect_usable();
 }
-END_TEST
 
-START_TEST(a_graph_ended_by_hand_and_adopted_outlives_the_abort_of_its_capture)
+TEST(transactions, a_graph_ended_by_hand_and_adopted_outlives_the_abort_of_its_capture)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *block = test_malloc(MIB);
@@ -337,10 +331,9 @@ START_TEST(a_graph_ended_by_hand_and_adopted_outlives_the_abort_of_its_capture)
     OK(tarn_graph_destroy(graph));
     expect_usable();
 }
-END_TEST
 
 /* Of a capture that is invalidated the driver does not say which one it is. */
-START_TEST(an_abort_leaves_alone_a_broken_capture_that_came_later)
+TEST(transactions, an_abort_leaves_alone_a_broken_capture_that_came_later)
 {
     for (int how = 0; how < 3; how++) {
         tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -370,10 +363,9 @@ START_TEST(an_abort_leaves_alone_a_broken_capture_that_came_later)
     }
     expect_usable();
 }
-END_TEST
 
 /* The limit of the above: ended by the user, who keeps the graph, without an end that has seen it. */
-START_TEST(an_abort_takes_a_broken_capture_that_came_later_for_its_own_where_nothing_tells)
+TEST(transactions, an_abort_takes_a_broken_capture_that_came_later_for_its_own_where_nothing_tells)
 {
     for (int breaks = 0; breaks < 2; breaks++) {
         tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -391,10 +383,9 @@ START_TEST(an_abort_takes_a_broken_capture_that_came_later_for_its_own_where_not
     }
     expect_usable();
 }
-END_TEST
 
 /* The driver's capture of a per-thread stream can be ended on its own thread alone. */
-START_TEST(an_abort_elsewhere_leaves_a_per_thread_streams_capture_to_its_thread)
+TEST(transactions, an_abort_elsewhere_leaves_a_per_thread_streams_capture_to_its_thread)
 {
     tarn_capture *capture =
         test_capture_on(world.pool, TN_CU_STREAM_PER_THREAD, TARN_CAPTURE_RELAXED);
@@ -411,7 +402,6 @@ START_TEST(an_abort_elsewhere_leaves_a_per_thread_streams_capture_to_its_thread)
     test_destroy_graph(test_end_capture(TN_CU_STREAM_PER_THREAD));
     expect_usable();
 }
-END_TEST
 
 struct allocator {
     pthread_t thread;
@@ -447,7 +437,7 @@ static void *allocate_on(void *argument)
     return NULL;
 }
 
-START_TEST(a_capture_is_aborted_between_the_allocations_of_another_thread_in_it)
+TEST(transactions, a_capture_is_aborted_between_the_allocations_of_another_thread_in_it)
 {
     for (int round = 0; round < 40; round++) {
         struct allocator allocator = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -468,31 +458,4 @@ START_TEST(a_capture_is_aborted_between_the_allocations_of_another_thread_in_it)
         ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
     }
     expect_usable();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("captures as transactions");
-    TCase *tcase = tcase_create("transactions");
-
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 60);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_loop_test(tcase, an_abort_ends_a_capture_in_any_state, 0, WAYS);
-    tcase_add_loop_test(tcase, any_thread_may_abort_a_capture_in_any_state, 0, WAYS);
-    tcase_add_loop_test(tcase, another_thread_ends_a_capture_in_no_state, 0, WAYS);
-    tcase_add_test(tcase, a_capture_whose_handle_is_lost_keeps_nothing_when_its_stream_is_gone);
-    tcase_add_test(tcase, a_lost_captures_handle_is_good_for_abort_when_its_pool_is_gone);
-    tcase_add_test(tcase, an_abort_leaves_alone_the_stream_that_took_the_lost_ones_place);
-    tcase_add_test(tcase, a_capture_whose_thread_exited_is_aborted_by_another);
-    tcase_add_test(tcase, a_failed_capture_leaves_another_of_its_pool_as_it_was);
-    tcase_add_test(tcase, an_abort_discards_what_the_capture_took_from_other_pools);
-    tcase_add_test(tcase, a_graph_ended_by_hand_and_adopted_outlives_the_abort_of_its_capture);
-    tcase_add_test(tcase, an_abort_leaves_alone_a_broken_capture_that_came_later);
-    tcase_add_test(tcase,
-                   an_abort_takes_a_broken_capture_that_came_later_for_its_own_where_nothing_tells);
-    tcase_add_test(tcase, an_abort_elsewhere_leaves_a_per_thread_streams_capture_to_its_thread);
-    tcase_add_test(tcase, a_capture_is_aborted_between_the_allocations_of_another_thread_in_it);
-    return test_main(suite);
 }

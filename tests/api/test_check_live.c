@@ -11,7 +11,10 @@ static tarn_live_diff *check(const tarn_expected *expected, size_t count, size_t
     return diff;
 }
 
-START_TEST(an_exact_expectation_has_no_difference)
+SUITE("live blocks")
+GROUP(check, test_world_open, test_world_close)
+
+TEST(check, an_exact_expectation_has_no_difference)
 {
     void *first = test_alloc(world.pool, 1000, world.stream);
     void *second = test_alloc(world.pool, 3 * MIB, world.stream);
@@ -24,9 +27,8 @@ START_TEST(an_exact_expectation_has_no_difference)
     OK(tarn_free(second));
     tarn_live_diff_destroy(check(NULL, 0, 0));
 }
-END_TEST
 
-START_TEST(null_of_0_bytes_is_always_as_expected)
+TEST(check, null_of_0_bytes_is_always_as_expected)
 {
     void *nothing = UNTOUCHED;
     void *address = test_alloc(world.pool, 1000, world.stream);
@@ -48,9 +50,8 @@ START_TEST(null_of_0_bytes_is_always_as_expected)
     OK(tarn_free(address));
     tarn_live_diff_destroy(check(expected, 1, 0));
 }
-END_TEST
 
-START_TEST(a_block_that_is_not_expected_is_described)
+TEST(check, a_block_that_is_not_expected_is_described)
 {
     void *address = test_alloc(world.pool, 1000, world.stream);
     tarn_live_diff *diff = check(NULL, 0, 1);
@@ -67,9 +68,8 @@ START_TEST(a_block_that_is_not_expected_is_described)
     tarn_live_diff_destroy(diff);
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(what_is_expected_and_not_live_is_missing)
+TEST(check, what_is_expected_and_not_live_is_missing)
 {
     char *address = test_alloc(world.pool, 4096, world.stream);
     int local = 0;
@@ -98,9 +98,8 @@ START_TEST(what_is_expected_and_not_live_is_missing)
     ck_assert_ptr_eq(diff->differences[0].block.address, address);
     tarn_live_diff_destroy(diff);
 }
-END_TEST
 
-START_TEST(differences_of_one_address_are_in_order_of_kind)
+TEST(check, differences_of_one_address_are_in_order_of_kind)
 {
     void *address = test_alloc(world.pool, 512, world.stream);
     tarn_expected expected[] = {{address, 1024}, {address, 1024}};
@@ -111,9 +110,8 @@ START_TEST(differences_of_one_address_are_in_order_of_kind)
     tarn_live_diff_destroy(diff);
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(another_size_is_told_with_both)
+TEST(check, another_size_is_told_with_both)
 {
     void *address = test_alloc(world.pool, 1000, world.stream);
     tarn_expected expected = {address, 1024};
@@ -126,9 +124,8 @@ START_TEST(another_size_is_told_with_both)
     tarn_live_diff_destroy(diff);
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(a_block_of_another_pool_is_told_with_its_pool)
+TEST(check, a_block_of_another_pool_is_told_with_its_pool)
 {
     void *elsewhere = test_malloc(1000);
     tarn_expected expected = {elsewhere, 1000};
@@ -142,9 +139,8 @@ START_TEST(a_block_of_another_pool_is_told_with_its_pool)
     tarn_live_diff_destroy(diff);
     OK(tarn_free(elsewhere));
 }
-END_TEST
 
-START_TEST(an_address_expected_twice_is_missing_the_second_time)
+TEST(check, an_address_expected_twice_is_missing_the_second_time)
 {
     void *address = test_alloc(world.pool, 512, world.stream);
     tarn_expected expected[] = {{address, 512}, {address, 512}};
@@ -155,9 +151,8 @@ START_TEST(an_address_expected_twice_is_missing_the_second_time)
     tarn_live_diff_destroy(diff);
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(all_kinds_of_differences_are_told_at_once)
+TEST(check, all_kinds_of_differences_are_told_at_once)
 {
     enum { COUNT = 12 };
     tarn_pool *elsewhere = test_pool("elsewhere");
@@ -217,9 +212,8 @@ START_TEST(all_kinds_of_differences_are_told_at_once)
     }
     OK(tarn_pool_destroy(elsewhere));
 }
-END_TEST
 
-START_TEST(differences_are_in_order_of_address)
+TEST(check, differences_are_in_order_of_address)
 {
     enum { COUNT = 40 };
     void *blocks[COUNT];
@@ -241,9 +235,8 @@ START_TEST(differences_are_in_order_of_address)
     for (int i = 0; i < COUNT; i++)
         OK(tarn_free(blocks[i]));
 }
-END_TEST
 
-START_TEST(pending_and_discarded_blocks_are_not_live)
+TEST(check, pending_and_discarded_blocks_are_not_live)
 {
     void *pending = test_alloc(world.pool, 4 * MIB, world.stream);
     tarn_capture *capture = NULL;
@@ -265,9 +258,8 @@ START_TEST(pending_and_discarded_blocks_are_not_live)
     sim.resume_work();
     OK(tarn_free((void *)(uintptr_t)expected[0].address));
 }
-END_TEST
 
-START_TEST(a_restored_pool_is_as_expected)
+TEST(check, a_restored_pool_is_as_expected)
 {
     void *address = test_alloc(world.pool, 1000, world.stream);
     tarn_expected expected = {address, 1000};
@@ -283,9 +275,8 @@ START_TEST(a_restored_pool_is_as_expected)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(bad_arguments_are_refused)
+TEST(check, bad_arguments_are_refused)
 {
     _Alignas(128) uint64_t zeros[1024] = {0}; /* aligned as a record is */
     tarn_expected expected = {zeros, 1};
@@ -300,9 +291,8 @@ START_TEST(bad_arguments_are_refused)
            tarn_pool_check_live(world.pool, NULL, 1, &diff));
     ck_assert_untouched(diff);
 }
-END_TEST
 
-START_TEST(the_default_pool_may_be_checked_too)
+TEST(check, the_default_pool_may_be_checked_too)
 {
     void *address = test_malloc(700);
     tarn_expected expected = {address, 700};
@@ -312,29 +302,4 @@ START_TEST(the_default_pool_may_be_checked_too)
     ck_assert_uint_eq(diff->count, 0);
     tarn_live_diff_destroy(diff);
     OK(tarn_free(address));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("live blocks");
-    TCase *tcase = tcase_create("check");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, an_exact_expectation_has_no_difference);
-    tcase_add_test(tcase, null_of_0_bytes_is_always_as_expected);
-    tcase_add_test(tcase, a_block_that_is_not_expected_is_described);
-    tcase_add_test(tcase, what_is_expected_and_not_live_is_missing);
-    tcase_add_test(tcase, differences_of_one_address_are_in_order_of_kind);
-    tcase_add_test(tcase, another_size_is_told_with_both);
-    tcase_add_test(tcase, a_block_of_another_pool_is_told_with_its_pool);
-    tcase_add_test(tcase, an_address_expected_twice_is_missing_the_second_time);
-    tcase_add_test(tcase, all_kinds_of_differences_are_told_at_once);
-    tcase_add_test(tcase, differences_are_in_order_of_address);
-    tcase_add_test(tcase, pending_and_discarded_blocks_are_not_live);
-    tcase_add_test(tcase, a_restored_pool_is_as_expected);
-    tcase_add_test(tcase, bad_arguments_are_refused);
-    tcase_add_test(tcase, the_default_pool_may_be_checked_too);
-    return test_main(suite);
 }

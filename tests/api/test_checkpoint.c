@@ -11,7 +11,10 @@ static void expect(const void *address, uint32_t value)
     test_expect_words(world.stream, address, value, WORDS);
 }
 
-START_TEST(an_unchanged_pool_is_restored_to_itself)
+SUITE("checkpoints")
+GROUP(restore, test_world_open, test_world_close)
+
+TEST(restore, an_unchanged_pool_is_restored_to_itself)
 {
     void *address = test_filled(WORDS, 1);
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
@@ -22,9 +25,8 @@ START_TEST(an_unchanged_pool_is_restored_to_itself)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(blocks_of_later_are_freed_and_blocks_of_then_are_revived)
+TEST(restore, blocks_of_later_are_freed_and_blocks_of_then_are_revived)
 {
     void *kept = test_filled(WORDS, 1);
     void *gone = test_filled(WORDS, 2);
@@ -62,9 +64,8 @@ START_TEST(blocks_of_later_are_freed_and_blocks_of_then_are_revived)
     OK(tarn_free(kept));
     OK(tarn_free(gone));
 }
-END_TEST
 
-START_TEST(the_same_address_with_another_block_is_freed_and_revived)
+TEST(restore, the_same_address_with_another_block_is_freed_and_revived)
 {
     void *address = test_filled(WORDS, 1);
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
@@ -80,9 +81,8 @@ START_TEST(the_same_address_with_another_block_is_freed_and_revived)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(the_delta_may_be_left_out)
+TEST(restore, the_delta_may_be_left_out)
 {
     void *address = test_filled(WORDS, 1);
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
@@ -93,9 +93,8 @@ START_TEST(the_delta_may_be_left_out)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(an_empty_checkpoint_frees_everything)
+TEST(restore, an_empty_checkpoint_frees_everything)
 {
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
 
@@ -105,9 +104,8 @@ START_TEST(an_empty_checkpoint_frees_everything)
     ck_assert_uint_eq(test_stats(world.pool).live_count, 0);
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
-START_TEST(contents_come_back)
+TEST(restore, contents_come_back)
 {
     void *kept = test_filled(WORDS, 1);
     void *gone = test_filled(WORDS, 2);
@@ -128,9 +126,8 @@ START_TEST(contents_come_back)
     OK(tarn_free(kept));
     OK(tarn_free(gone));
 }
-END_TEST
 
-START_TEST(contents_are_copied_behind_the_work_that_is_there)
+TEST(restore, contents_are_copied_behind_the_work_that_is_there)
 {
     void *address = test_filled(WORDS, 1);
     tarn_checkpoint *checkpoint;
@@ -146,9 +143,8 @@ START_TEST(contents_are_copied_behind_the_work_that_is_there)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(contents_may_be_restored_on_another_stream)
+TEST(restore, contents_may_be_restored_on_another_stream)
 {
     void *address = test_filled(WORDS, 1);
     tarn_checkpoint *checkpoint;
@@ -165,9 +161,8 @@ START_TEST(contents_may_be_restored_on_another_stream)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(a_restore_on_another_stream_comes_after_the_copies_out)
+TEST(restore, a_restore_on_another_stream_comes_after_the_copies_out)
 {
     void *address = test_alloc(world.pool, WORDS * 4, world.side);
     tarn_checkpoint *checkpoint;
@@ -181,9 +176,8 @@ START_TEST(a_restore_on_another_stream_comes_after_the_copies_out)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(a_checkpoint_may_be_destroyed_while_its_copies_run)
+TEST(restore, a_checkpoint_may_be_destroyed_while_its_copies_run)
 {
     void *address = test_filled(WORDS, 1);
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
@@ -204,9 +198,8 @@ START_TEST(a_checkpoint_may_be_destroyed_while_its_copies_run)
         OK(tarn_free(others[i]));
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(contents_come_back_from_page_locked_memory)
+TEST(restore, contents_come_back_from_page_locked_memory)
 {
     void *kept = test_filled(WORDS, 1);
     void *gone = test_filled(WORDS, 2);
@@ -226,9 +219,8 @@ START_TEST(contents_come_back_from_page_locked_memory)
     OK(tarn_free(kept));
     OK(tarn_free(gone));
 }
-END_TEST
 
-START_TEST(a_byte_of_the_contents_that_has_changed_is_found)
+TEST(restore, a_byte_of_the_contents_that_has_changed_is_found)
 {
     void *first = test_filled(WORDS, 1);
     void *second = test_filled(WORDS, 2);
@@ -249,9 +241,8 @@ START_TEST(a_byte_of_the_contents_that_has_changed_is_found)
     OK(tarn_free(first));
     OK(tarn_free(second));
 }
-END_TEST
 
-START_TEST(memory_for_contents_is_of_the_default_pool_and_goes_with_the_checkpoint)
+TEST(restore, memory_for_contents_is_of_the_default_pool_and_goes_with_the_checkpoint)
 {
     void *address = test_alloc(world.pool, 8 * MIB, world.stream);
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
@@ -263,9 +254,8 @@ START_TEST(memory_for_contents_is_of_the_default_pool_and_goes_with_the_checkpoi
     ck_assert_uint_eq(test_stats(world.pool).checkpoint_count, 0);
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(a_restore_after_a_trim_maps_the_memory_again)
+TEST(restore, a_restore_after_a_trim_maps_the_memory_again)
 {
     void *first = test_alloc(world.pool, 8 * MIB, world.stream);
     void *kept = test_alloc(world.pool, 512, world.stream);
@@ -291,9 +281,8 @@ START_TEST(a_restore_after_a_trim_maps_the_memory_again)
     OK(tarn_free(kept));
     OK(tarn_free(second));
 }
-END_TEST
 
-START_TEST(a_restore_after_all_was_freed_and_trimmed_finds_the_same_addresses)
+TEST(restore, a_restore_after_all_was_freed_and_trimmed_finds_the_same_addresses)
 {
     void *address = test_filled(WORDS, 6);
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
@@ -312,9 +301,8 @@ START_TEST(a_restore_after_all_was_freed_and_trimmed_finds_the_same_addresses)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
-START_TEST(a_restore_after_growth_frees_what_grew)
+TEST(restore, a_restore_after_growth_frees_what_grew)
 {
     void *address = test_filled(WORDS, 6);
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
@@ -328,9 +316,8 @@ START_TEST(a_restore_after_growth_frees_what_grew)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(a_restore_over_blocks_of_other_sizes_finds_room)
+TEST(restore, a_restore_over_blocks_of_other_sizes_finds_room)
 {
     void *blocks[16];
     tarn_checkpoint *checkpoint;
@@ -349,9 +336,8 @@ START_TEST(a_restore_over_blocks_of_other_sizes_finds_room)
     }
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
-START_TEST(revived_memory_that_another_stream_may_use_is_waited_for)
+TEST(restore, revived_memory_that_another_stream_may_use_is_waited_for)
 {
     void *address = test_filled(WORDS, 1);
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
@@ -367,11 +353,12 @@ START_TEST(revived_memory_that_another_stream_may_use_is_waited_for)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));
 }
-END_TEST
+
+GROUP(still, test_world_open_still, test_world_close)
 
 /* _i: 0: the restoring stream has freed its block, whose memory goes back to the other one; 1: the
  * restore frees it. */
-START_TEST(memory_that_a_restore_gives_to_another_stream_is_waited_for)
+TEST_LOOP(still, memory_that_a_restore_gives_to_another_stream_is_waited_for, 0, 2)
 {
     tarn_pool *other = test_pool("other");
     void *whole = test_alloc(world.pool, 16 * MIB, world.side);
@@ -406,9 +393,8 @@ START_TEST(memory_that_a_restore_gives_to_another_stream_is_waited_for)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
-START_TEST(a_restore_within_its_pools_limit_gets_what_other_pools_have_free)
+TEST_LOOP(restore, a_restore_within_its_pools_limit_gets_what_other_pools_have_free, 0, 2)
 {
     tarn_pool *other = test_pool("other");
     tarn_pool *third = test_pool("third");
@@ -434,10 +420,9 @@ START_TEST(a_restore_within_its_pools_limit_gets_what_other_pools_have_free)
     OK(tarn_pool_destroy(other));
     OK(tarn_pool_destroy(third));
 }
-END_TEST
 
 /* The restore's stream is put behind the use; nobody asks whether that has ended. */
-START_TEST(a_pending_block_that_the_checkpoint_has_not_is_free_behind_its_use)
+TEST(restore, a_pending_block_that_the_checkpoint_has_not_is_free_behind_its_use)
 {
     void *kept = test_filled(WORDS, 1);
     void *gone = test_filled(WORDS, 2);
@@ -465,9 +450,8 @@ START_TEST(a_pending_block_that_the_checkpoint_has_not_is_free_behind_its_use)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(kept));
 }
-END_TEST
 
-START_TEST(a_checkpoint_outlives_all_that_it_was_taken_of)
+TEST(restore, a_checkpoint_outlives_all_that_it_was_taken_of)
 {
     tarn_pool *pool = test_pool("left");
     void *first = test_alloc(pool, 5 * MIB, world.stream);
@@ -493,9 +477,8 @@ START_TEST(a_checkpoint_outlives_all_that_it_was_taken_of)
     OK(tarn_device_trim(world.device, 0, NULL));
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
 }
-END_TEST
 
-START_TEST(several_checkpoints_are_restored_in_any_order)
+TEST(restore, several_checkpoints_are_restored_in_any_order)
 {
     enum { COUNT = 5 };
     tarn_checkpoint *checkpoints[COUNT];
@@ -516,9 +499,8 @@ START_TEST(several_checkpoints_are_restored_in_any_order)
     for (int i = 0; i < COUNT; i++)
         OK(tarn_checkpoint_destroy(checkpoints[i]));
 }
-END_TEST
 
-START_TEST(a_restore_between_replays_keeps_the_graphs_memory)
+TEST(restore, a_restore_between_replays_keeps_the_graphs_memory)
 {
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
@@ -551,9 +533,8 @@ START_TEST(a_restore_between_replays_keeps_the_graphs_memory)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(state));
 }
-END_TEST
 
-START_TEST(a_graphs_own_live_blocks_are_restored_too)
+TEST(restore, a_graphs_own_live_blocks_are_restored_too)
 {
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
@@ -576,9 +557,8 @@ START_TEST(a_graphs_own_live_blocks_are_restored_too)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(revived_memory_of_a_graph_that_runs_on_another_stream_is_waited_for)
+TEST(restore, revived_memory_of_a_graph_that_runs_on_another_stream_is_waited_for)
 {
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
@@ -606,10 +586,9 @@ START_TEST(revived_memory_of_a_graph_that_runs_on_another_stream_is_waited_for)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(block));
 }
-END_TEST
 
 /* What a take still copies, on another stream, is what was there when it was taken; whoever's block it is. */
-START_TEST(a_restore_waits_for_a_take_on_another_stream)
+TEST(restore, a_restore_waits_for_a_take_on_another_stream)
 {
     enum { WORDS_TAKEN = 1 << 10 };
     tarn_checkpoint *before = NULL;
@@ -632,46 +611,4 @@ START_TEST(a_restore_waits_for_a_take_on_another_stream)
     OK(tarn_checkpoint_destroy(before));
     OK(tarn_checkpoint_destroy(after));
     OK(tarn_free(block));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("checkpoints");
-    TCase *tcase = tcase_create("restore");
-    TCase *still = tcase_create("still");
-
-    suite_add_tcase(suite, still);
-    tcase_add_checked_fixture(still, test_world_open_still, test_world_close);
-    tcase_add_loop_test(still, memory_that_a_restore_gives_to_another_stream_is_waited_for, 0, 2);
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, an_unchanged_pool_is_restored_to_itself);
-    tcase_add_test(tcase, blocks_of_later_are_freed_and_blocks_of_then_are_revived);
-    tcase_add_test(tcase, the_same_address_with_another_block_is_freed_and_revived);
-    tcase_add_test(tcase, the_delta_may_be_left_out);
-    tcase_add_test(tcase, an_empty_checkpoint_frees_everything);
-    tcase_add_test(tcase, contents_come_back);
-    tcase_add_test(tcase, contents_come_back_from_page_locked_memory);
-    tcase_add_test(tcase, a_byte_of_the_contents_that_has_changed_is_found);
-    tcase_add_test(tcase, contents_are_copied_behind_the_work_that_is_there);
-    tcase_add_test(tcase, contents_may_be_restored_on_another_stream);
-    tcase_add_test(tcase, a_checkpoint_may_be_destroyed_while_its_copies_run);
-    tcase_add_test(tcase, memory_for_contents_is_of_the_default_pool_and_goes_with_the_checkpoint);
-    tcase_add_test(tcase, a_restore_after_a_trim_maps_the_memory_again);
-    tcase_add_test(tcase, a_restore_after_all_was_freed_and_trimmed_finds_the_same_addresses);
-    tcase_add_test(tcase, a_restore_after_growth_frees_what_grew);
-    tcase_add_test(tcase, a_restore_over_blocks_of_other_sizes_finds_room);
-    tcase_add_test(tcase, revived_memory_that_another_stream_may_use_is_waited_for);
-    tcase_add_loop_test(tcase, a_restore_within_its_pools_limit_gets_what_other_pools_have_free, 0,
-                        2);
-    tcase_add_test(tcase, a_pending_block_that_the_checkpoint_has_not_is_free_behind_its_use);
-    tcase_add_test(tcase, a_checkpoint_outlives_all_that_it_was_taken_of);
-    tcase_add_test(tcase, several_checkpoints_are_restored_in_any_order);
-    tcase_add_test(tcase, a_restore_between_replays_keeps_the_graphs_memory);
-    tcase_add_test(tcase, a_graphs_own_live_blocks_are_restored_too);
-    tcase_add_test(tcase, revived_memory_of_a_graph_that_runs_on_another_stream_is_waited_for);
-    tcase_add_test(tcase, a_restore_on_another_stream_comes_after_the_copies_out);
-    tcase_add_test(tcase, a_restore_waits_for_a_take_on_another_stream);
-    return test_main(suite);
 }

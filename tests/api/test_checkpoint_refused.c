@@ -6,7 +6,10 @@
 
 enum { WORDS = 4096 };
 
-START_TEST(bad_arguments_of_checkpoints_are_refused)
+SUITE("checkpoints refused")
+GROUP(refusals, test_world_open, test_world_close)
+
+TEST(refusals, bad_arguments_of_checkpoints_are_refused)
 {
     _Alignas(128) uint64_t zeros[1024] = {0}; /* aligned as a record is */
     tarn_checkpoint *checkpoint = UNTOUCHED;
@@ -42,9 +45,8 @@ START_TEST(bad_arguments_of_checkpoints_are_refused)
            tarn_checkpoint_restore(checkpoint, world.stream, &delta));
     ck_assert_untouched(delta);
 }
-END_TEST
 
-START_TEST(while_a_capture_is_under_way_checkpoints_are_refused)
+TEST(refusals, while_a_capture_is_under_way_checkpoints_are_refused)
 {
     void *address = test_filled(WORDS, 1);
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
@@ -76,10 +78,9 @@ START_TEST(while_a_capture_is_under_way_checkpoints_are_refused)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));
 }
-END_TEST
 
 /* What is enqueued on the legacy stream breaks captures of blocking streams, other pools' too. */
-START_TEST(contents_are_not_copied_on_the_legacy_stream_beside_a_blocking_capture)
+TEST(refusals, contents_are_not_copied_on_the_legacy_stream_beside_a_blocking_capture)
 {
     static const tn_cu_stream handles[] = {NULL, TN_CU_STREAM_LEGACY};
     void *address = test_filled(WORDS, 1);
@@ -114,9 +115,8 @@ START_TEST(contents_are_not_copied_on_the_legacy_stream_beside_a_blocking_captur
     OK(tarn_pool_destroy(other));
     test_destroy_stream(blocking);
 }
-END_TEST
 
-START_TEST(a_discarded_block_in_the_way_is_named)
+TEST(refusals, a_discarded_block_in_the_way_is_named)
 {
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
@@ -144,9 +144,8 @@ START_TEST(a_discarded_block_in_the_way_is_named)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_take_that_the_driver_refuses_leaves_nothing)
+TEST(refusals, a_take_that_the_driver_refuses_leaves_nothing)
 {
     static const struct {
         const char *call;
@@ -181,9 +180,10 @@ START_TEST(a_take_that_the_driver_refuses_leaves_nothing)
     }
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(a_full_device_has_no_room_for_contents)
+GROUP(own, NULL, .name = "in a world of its own")
+
+TEST(own, a_full_device_has_no_room_for_contents)
 {
     tarn_checkpoint *checkpoint = UNTOUCHED;
     void *address;
@@ -199,9 +199,8 @@ START_TEST(a_full_device_has_no_room_for_contents)
     OK(tarn_free(address));
     test_world_close();
 }
-END_TEST
 
-START_TEST(limits_and_addresses_bound_contents_too)
+TEST(own, limits_and_addresses_bound_contents_too)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
     tarn_checkpoint *checkpoint = UNTOUCHED;
@@ -231,9 +230,8 @@ START_TEST(limits_and_addresses_bound_contents_too)
     OK(tarn_device_close(world.device));
     test_world_abandon();
 }
-END_TEST
 
-START_TEST(a_verification_that_the_driver_refuses_says_so)
+TEST(refusals, a_verification_that_the_driver_refuses_says_so)
 {
     static const struct {
         const char *call;
@@ -272,7 +270,6 @@ START_TEST(a_verification_that_the_driver_refuses_says_so)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));
 }
-END_TEST
 
 /* Blocks of that size until there is no room. */
 static tarn_status fill_up(size_t bytes)
@@ -285,7 +282,7 @@ static tarn_status fill_up(size_t bytes)
     return status;
 }
 
-START_TEST(a_verification_needs_some_room)
+TEST(own, a_verification_needs_some_room)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
     tarn_checkpoint *checkpoint;
@@ -320,9 +317,8 @@ START_TEST(a_verification_needs_some_room)
     OK(tarn_device_close(world.device));
     test_world_abandon();
 }
-END_TEST
 
-START_TEST(a_restore_without_room_changes_nothing)
+TEST(own, a_restore_without_room_changes_nothing)
 {
     void *address;
     void *held;
@@ -348,9 +344,8 @@ START_TEST(a_restore_without_room_changes_nothing)
     OK(tarn_checkpoint_destroy(checkpoint));
     test_world_close();
 }
-END_TEST
 
-START_TEST(a_restore_finds_memory_that_other_pools_have_free)
+TEST(own, a_restore_finds_memory_that_other_pools_have_free)
 {
     void *address;
     void *other;
@@ -372,9 +367,8 @@ START_TEST(a_restore_finds_memory_that_other_pools_have_free)
     OK(tarn_checkpoint_destroy(checkpoint));
     test_world_close();
 }
-END_TEST
 
-START_TEST(a_restore_beyond_the_pools_limit_changes_nothing)
+TEST(refusals, a_restore_beyond_the_pools_limit_changes_nothing)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_checkpoint *checkpoint = NULL;
@@ -401,9 +395,8 @@ START_TEST(a_restore_beyond_the_pools_limit_changes_nothing)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
-START_TEST(a_restore_that_the_driver_refuses_can_be_repeated)
+TEST(refusals, a_restore_that_the_driver_refuses_can_be_repeated)
 {
     static const char *const calls[] = {"cuEventCreate", "cuMemCreate", "cuMemSetAccess",
                                         "cuLaunchKernel"};
@@ -429,10 +422,9 @@ START_TEST(a_restore_that_the_driver_refuses_can_be_repeated)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));
 }
-END_TEST
 
 /* A restore that cannot be put behind a take's copies, on another stream, leaves all as it was. */
-START_TEST(a_restore_that_cannot_follow_a_take_changes_nothing)
+TEST(refusals, a_restore_that_cannot_follow_a_take_changes_nothing)
 {
     enum { WORDS_TAKEN = 1 << 10 };
     tarn_checkpoint *before = NULL;
@@ -459,31 +451,4 @@ START_TEST(a_restore_that_cannot_follow_a_take_changes_nothing)
     OK(tarn_checkpoint_destroy(before));
     OK(tarn_checkpoint_destroy(after));
     OK(tarn_free(block));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("checkpoints refused");
-    TCase *tcase = tcase_create("refusals");
-    TCase *own = tcase_create("in a world of its own");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, bad_arguments_of_checkpoints_are_refused);
-    tcase_add_test(tcase, while_a_capture_is_under_way_checkpoints_are_refused);
-    tcase_add_test(tcase, contents_are_not_copied_on_the_legacy_stream_beside_a_blocking_capture);
-    tcase_add_test(tcase, a_discarded_block_in_the_way_is_named);
-    tcase_add_test(tcase, a_take_that_the_driver_refuses_leaves_nothing);
-    tcase_add_test(tcase, a_verification_that_the_driver_refuses_says_so);
-    tcase_add_test(tcase, a_restore_beyond_the_pools_limit_changes_nothing);
-    tcase_add_test(tcase, a_restore_that_the_driver_refuses_can_be_repeated);
-    tcase_add_test(tcase, a_restore_that_cannot_follow_a_take_changes_nothing);
-    suite_add_tcase(suite, own);
-    tcase_add_test(own, a_full_device_has_no_room_for_contents);
-    tcase_add_test(own, limits_and_addresses_bound_contents_too);
-    tcase_add_test(own, a_verification_needs_some_room);
-    tcase_add_test(own, a_restore_finds_memory_that_other_pools_have_free);
-    tcase_add_test(own, a_restore_without_room_changes_nothing);
-    return test_main(suite);
 }

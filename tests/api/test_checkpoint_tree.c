@@ -372,7 +372,10 @@ static void end_all(void)
     memset(graphs, 0, sizeof graphs);
 }
 
-START_TEST(any_node_of_a_tree_is_restored_as_it_was)
+SUITE("trees of checkpoints")
+GROUP(trees, test_world_open, test_world_close, .timeout = 200)
+
+TEST_LOOP(trees, any_node_of_a_tree_is_restored_as_it_was, 0, 4)
 {
     uint64_t steps = test_setting("TARN_TREE_STEPS", 400);
 
@@ -388,7 +391,6 @@ START_TEST(any_node_of_a_tree_is_restored_as_it_was)
     }
     end_all();
 }
-END_TEST
 
 enum { CALLS = 60, SECTIONS = 3, COMPARISONS = 3, ROUNDS_MAX = 64 };
 
@@ -487,28 +489,12 @@ static void check_addresses(int number, bool captured)
     end_addresses(checkpoint, empty);
 }
 
-START_TEST(recorded_again_a_branch_gets_the_same_addresses)
+TEST_LOOP(trees, recorded_again_a_branch_gets_the_same_addresses, 0, 16)
 {
     check_addresses(_i, true);
 }
-END_TEST
 
-START_TEST(the_same_calls_after_the_same_restore_get_the_same_addresses)
+TEST_LOOP(trees, the_same_calls_after_the_same_restore_get_the_same_addresses, 0, 16)
 {
     check_addresses(_i, false);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("trees of checkpoints");
-    TCase *tcase = tcase_create("trees");
-
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 200);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_loop_test(tcase, any_node_of_a_tree_is_restored_as_it_was, 0, 4);
-    tcase_add_loop_test(tcase, recorded_again_a_branch_gets_the_same_addresses, 0, 16);
-    tcase_add_loop_test(tcase, the_same_calls_after_the_same_restore_get_the_same_addresses, 0, 16);
-    return test_main(suite);
 }

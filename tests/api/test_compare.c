@@ -60,8 +60,10 @@ static void compare(tarn_graph *a, tarn_graph *b, size_t differences)
     ck_assert_uint_eq(diff->node_count, 5);
 }
 
+GROUP(steps, open_training, close_training)
+
 /* As samples/demo.c does. */
-START_TEST(a_step_that_is_captured_again_after_a_restore_is_the_same_graph)
+TEST(steps, a_step_that_is_captured_again_after_a_restore_is_the_same_graph)
 {
     tarn_graph *before = capture_step(3);
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
@@ -93,10 +95,9 @@ START_TEST(a_step_that_is_captured_again_after_a_restore_is_the_same_graph)
     OK(tarn_graph_destroy(faster));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* The first capture, too, began at the checkpoint. */
-START_TEST(two_branches_of_one_checkpoint_are_the_same_graph)
+TEST(steps, two_branches_of_one_checkpoint_are_the_same_graph)
 {
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
     tarn_graph *first = capture_step(3);
@@ -109,9 +110,8 @@ START_TEST(two_branches_of_one_checkpoint_are_the_same_graph)
     OK(tarn_graph_destroy(second));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
-START_TEST(a_step_on_other_blocks_corresponds)
+TEST(steps, a_step_on_other_blocks_corresponds)
 {
     void *old = weights;
     tarn_graph *before = capture_step(3);
@@ -134,9 +134,8 @@ START_TEST(a_step_on_other_blocks_corresponds)
     OK(tarn_graph_destroy(before));
     OK(tarn_graph_destroy(after));
 }
-END_TEST
 
-START_TEST(graphs_of_the_drivers_are_compared_whoever_made_them)
+TEST(steps, graphs_of_the_drivers_are_compared_whoever_made_them)
 {
     tarn_graph *graph = capture_step(3);
     tarn_driver_graph driver_graph;
@@ -160,10 +159,9 @@ START_TEST(graphs_of_the_drivers_are_compared_whoever_made_them)
     test_destroy_graph(empty);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* Asking changes nothing: the capture goes on. */
-START_TEST(a_graph_that_is_being_captured_is_compared_as_far_as_it_has_come)
+TEST(steps, a_graph_that_is_being_captured_is_compared_as_far_as_it_has_come)
 {
     tarn_graph *graph = capture_step(3);
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -181,9 +179,8 @@ START_TEST(a_graph_that_is_being_captured_is_compared_as_far_as_it_has_come)
     OK(tarn_graph_destroy(test_capture_end(capture)));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_conditional_node_is_never_equal)
+TEST(steps, a_conditional_node_is_never_equal)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     tarn_graph *graph;
@@ -197,7 +194,6 @@ START_TEST(a_conditional_node_is_never_equal)
     ck_assert_str_eq(diff->differences[0].field, "bodies");
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* The diff's report; the caller's to free. */
 static char *report_of(tarn_report_format format)
@@ -219,7 +215,7 @@ static void expect_in(const char *text, const char *part)
     ck_assert_msg(strstr(text, part) != NULL, "'%s' is not in\n%s", part, text);
 }
 
-START_TEST(a_report_names_what_differs)
+TEST(steps, a_report_names_what_differs)
 {
     tarn_graph *a = capture_step(3);
     tarn_graph *b = capture_step(4);
@@ -243,9 +239,10 @@ START_TEST(a_report_names_what_differs)
     expect_in(text, "\"values\": [3, 4]");
     free(text);
 }
-END_TEST
 
-START_TEST(wrong_handles_and_arguments_are_refused)
+GROUP(refused, open_training, close_training)
+
+TEST(refused, wrong_handles_and_arguments_are_refused)
 {
     uint64_t zeros[64] = {0};
     tarn_graph *foreign[] = {NULL, (tarn_graph *)(void *)zeros, (tarn_graph *)(void *)world.pool};
@@ -290,9 +287,8 @@ START_TEST(wrong_handles_and_arguments_are_refused)
     ck_assert_str_eq(buffer, "");
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(what_the_driver_refuses_is_told)
+TEST(refused, what_the_driver_refuses_is_told)
 {
     static const char *const calls[] = {"cuGraphGetNodes", "cuGraphGetEdges", "cuGraphNodeGetType",
                                         "cuGraphKernelNodeGetParams"};
@@ -310,23 +306,4 @@ START_TEST(what_the_driver_refuses_is_told)
     }
     ck_assert_untouched(made);
     OK(tarn_graph_destroy(graph));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("compare");
-    TCase *steps = test_case(suite, "steps", open_training, close_training);
-    TCase *refused = test_case(suite, "refused", open_training, close_training);
-
-    tcase_add_test(steps, a_step_that_is_captured_again_after_a_restore_is_the_same_graph);
-    tcase_add_test(steps, two_branches_of_one_checkpoint_are_the_same_graph);
-    tcase_add_test(steps, a_step_on_other_blocks_corresponds);
-    tcase_add_test(steps, graphs_of_the_drivers_are_compared_whoever_made_them);
-    tcase_add_test(steps, a_graph_that_is_being_captured_is_compared_as_far_as_it_has_come);
-    tcase_add_test(steps, a_conditional_node_is_never_equal);
-    tcase_add_test(steps, a_report_names_what_differs);
-    tcase_add_test(refused, wrong_handles_and_arguments_are_refused);
-    tcase_add_test(refused, what_the_driver_refuses_is_told);
-    return test_main(suite);
 }

@@ -47,14 +47,16 @@ static void refuse_all_that_is_wrong(void)
     refuse_open("max_split_size_mb:128", "'max_split_size_mb'", "its keys are");
 }
 
-START_TEST(what_is_wrong_is_named_and_opens_nothing)
+SUITE("configuration")
+GROUP(conf, NULL)
+
+TEST(conf, what_is_wrong_is_named_and_opens_nothing)
 {
     test_start();
     refuse_all_that_is_wrong();
 }
-END_TEST
 
-START_TEST(it_is_checked_by_every_open_and_used_by_the_first)
+TEST(conf, it_is_checked_by_every_open_and_used_by_the_first)
 {
     tarn_device *again = NULL;
 
@@ -67,9 +69,8 @@ START_TEST(it_is_checked_by_every_open_and_used_by_the_first)
     OK(tarn_device_close(again));
     test_world_close();
 }
-END_TEST
 
-START_TEST(an_empty_one_says_nothing)
+TEST(conf, an_empty_one_says_nothing)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
 
@@ -78,9 +79,8 @@ START_TEST(an_empty_one_says_nothing)
     ck_assert_uint_eq(test_device_stats().limit_bytes, 32 * MIB);
     test_world_close();
 }
-END_TEST
 
-START_TEST(it_has_the_last_word_on_options_and_the_program_on_what_comes_later)
+TEST(conf, it_has_the_last_word_on_options_and_the_program_on_what_comes_later)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
 
@@ -98,9 +98,8 @@ START_TEST(it_has_the_last_word_on_options_and_the_program_on_what_comes_later)
     world.pool = test_pool("test");
     test_world_close();
 }
-END_TEST
 
-START_TEST(a_fraction_of_it_holds)
+TEST(conf, a_fraction_of_it_holds)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
 
@@ -109,9 +108,8 @@ START_TEST(a_fraction_of_it_holds)
     ck_assert_uint_eq(test_device_stats().limit_bytes, 64 * MIB);
     test_world_close();
 }
-END_TEST
 
-START_TEST(a_wrong_option_is_refused_though_it_says_another)
+TEST(conf, a_wrong_option_is_refused_though_it_says_another)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
     tarn_device *device = UNTOUCHED;
@@ -127,9 +125,8 @@ START_TEST(a_wrong_option_is_refused_though_it_says_another)
     ck_assert_ptr_nonnull(strstr(tarn_last_error(), "roundup_power2_divisions"));
     ck_assert_untouched(device);
 }
-END_TEST
 
-START_TEST(an_allocation_that_no_route_catches_is_refused_as_it_says)
+TEST(conf, an_allocation_that_no_route_catches_is_refused_as_it_says)
 {
     void *address = UNTOUCHED;
 
@@ -140,7 +137,6 @@ START_TEST(an_allocation_that_no_route_catches_is_refused_as_it_says)
     test_destroy_graph(test_end_capture(world.stream));
     test_world_close();
 }
-END_TEST
 
 /* Rounding ----------------------------------------------------------------------------------- */
 
@@ -176,7 +172,9 @@ static void expect_rounding_by_four(void)
     expect_taken(33 * MIB, 40 * MIB);
 }
 
-START_TEST(blocks_are_rounded_to_steps_as_the_option_says)
+GROUP(rounding, NULL)
+
+TEST(rounding, blocks_are_rounded_to_steps_as_the_option_says)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
 
@@ -186,17 +184,15 @@ START_TEST(blocks_are_rounded_to_steps_as_the_option_says)
     expect_rounding_by_four();
     test_world_close();
 }
-END_TEST
 
-START_TEST(blocks_are_rounded_to_steps_as_it_says)
+TEST(rounding, blocks_are_rounded_to_steps_as_it_says)
 {
     open_world("roundup_power2_divisions:4", (tarn_device_options)TARN_DEVICE_OPTIONS_INIT);
     expect_rounding_by_four();
     test_world_close();
 }
-END_TEST
 
-START_TEST(each_size_is_rounded_by_its_own_number)
+TEST(rounding, each_size_is_rounded_by_its_own_number)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
 
@@ -209,18 +205,16 @@ START_TEST(each_size_is_rounded_by_its_own_number)
     expect_taken(17 * MIB, 20 * MIB);
     test_world_close();
 }
-END_TEST
 
-START_TEST(nothing_is_rounded_unless_it_is_said)
+TEST(rounding, nothing_is_rounded_unless_it_is_said)
 {
     open_world("", (tarn_device_options)TARN_DEVICE_OPTIONS_INIT);
     expect_taken(4097, 4608);
     expect_taken(33 * MIB + 1, 33 * MIB + 512);
     test_world_close();
 }
-END_TEST
 
-START_TEST(a_request_of_nearly_the_size_gets_the_place_of_another)
+TEST(rounding, a_request_of_nearly_the_size_gets_the_place_of_another)
 {
     void *first;
     void *wall;
@@ -236,9 +230,8 @@ START_TEST(a_request_of_nearly_the_size_gets_the_place_of_another)
     OK(tarn_free(wall));
     test_world_close();
 }
-END_TEST
 
-START_TEST(aligned_and_captured_blocks_are_rounded_too)
+TEST(rounding, aligned_and_captured_blocks_are_rounded_too)
 {
     tarn_capture *capture;
     void *address;
@@ -256,10 +249,9 @@ START_TEST(aligned_and_captured_blocks_are_rounded_too)
     OK(tarn_pool_validate(world.pool));
     test_world_close();
 }
-END_TEST
 
 /* The largest request of all is refused for want of memory, not rounded out of range. */
-START_TEST(the_largest_request_is_no_larger_for_it)
+TEST(rounding, the_largest_request_is_no_larger_for_it)
 {
     void *address = UNTOUCHED;
     tarn_status status;
@@ -276,9 +268,8 @@ START_TEST(the_largest_request_is_no_larger_for_it)
     }
     test_world_close();
 }
-END_TEST
 
-START_TEST(a_restore_revives_rounded_blocks_with_their_bytes)
+TEST(rounding, a_restore_revives_rounded_blocks_with_their_bytes)
 {
     const size_t words = 5 * MIB / 4;
     tarn_checkpoint *checkpoint;
@@ -299,7 +290,6 @@ START_TEST(a_restore_revives_rounded_blocks_with_their_bytes)
     OK(tarn_free(block));
     test_world_close();
 }
-END_TEST
 
 /* Reuse in captures -------------------------------------------------------------------------- */
 
@@ -334,14 +324,15 @@ static void expect_reuse(bool reuse)
     test_world_close();
 }
 
-START_TEST(what_other_streams_used_is_used_again_in_the_capture)
+GROUP(reuse, NULL)
+
+TEST(reuse, what_other_streams_used_is_used_again_in_the_capture)
 {
     open_world("", (tarn_device_options)TARN_DEVICE_OPTIONS_INIT);
     expect_reuse(true);
 }
-END_TEST
 
-START_TEST(without_reuse_it_waits_for_the_captures_end)
+TEST(reuse, without_reuse_it_waits_for_the_captures_end)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
 
@@ -349,9 +340,8 @@ START_TEST(without_reuse_it_waits_for_the_captures_end)
     open_world("", options);
     expect_reuse(false);
 }
-END_TEST
 
-START_TEST(it_switches_reuse_off_and_on)
+TEST(reuse, it_switches_reuse_off_and_on)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
 
@@ -360,36 +350,4 @@ START_TEST(it_switches_reuse_off_and_on)
     options.no_record_stream_reuse = true;
     open_world("graph_capture_record_stream_reuse:True", options);
     expect_reuse(true);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("configuration");
-    TCase *conf = tcase_create("conf");
-    TCase *rounding = tcase_create("rounding");
-    TCase *reuse = tcase_create("reuse");
-
-    suite_add_tcase(suite, conf);
-    tcase_add_test(conf, what_is_wrong_is_named_and_opens_nothing);
-    tcase_add_test(conf, it_is_checked_by_every_open_and_used_by_the_first);
-    tcase_add_test(conf, an_empty_one_says_nothing);
-    tcase_add_test(conf, it_has_the_last_word_on_options_and_the_program_on_what_comes_later);
-    tcase_add_test(conf, a_fraction_of_it_holds);
-    tcase_add_test(conf, a_wrong_option_is_refused_though_it_says_another);
-    tcase_add_test(conf, an_allocation_that_no_route_catches_is_refused_as_it_says);
-    suite_add_tcase(suite, rounding);
-    tcase_add_test(rounding, blocks_are_rounded_to_steps_as_the_option_says);
-    tcase_add_test(rounding, blocks_are_rounded_to_steps_as_it_says);
-    tcase_add_test(rounding, each_size_is_rounded_by_its_own_number);
-    tcase_add_test(rounding, nothing_is_rounded_unless_it_is_said);
-    tcase_add_test(rounding, a_request_of_nearly_the_size_gets_the_place_of_another);
-    tcase_add_test(rounding, aligned_and_captured_blocks_are_rounded_too);
-    tcase_add_test(rounding, the_largest_request_is_no_larger_for_it);
-    tcase_add_test(rounding, a_restore_revives_rounded_blocks_with_their_bytes);
-    suite_add_tcase(suite, reuse);
-    tcase_add_test(reuse, what_other_streams_used_is_used_again_in_the_capture);
-    tcase_add_test(reuse, without_reuse_it_waits_for_the_captures_end);
-    tcase_add_test(reuse, it_switches_reuse_off_and_on);
-    return test_main(suite);
 }

@@ -96,16 +96,18 @@ static void call_everything(int ordinal, tn_cu_stream stream, tn_cu_stream side)
     KEEPS(tarn_device_close(device));
 }
 
-START_TEST(the_devices_own_context_stays_current)
+SUITE("contexts")
+GROUP(contexts, NULL)
+
+TEST(contexts, the_devices_own_context_stays_current)
 {
     test_start();
     expected = test_context();
     ck_assert_ptr_nonnull(expected);
     call_everything(0, test_stream(), test_stream());
 }
-END_TEST
 
-START_TEST(without_a_context_there_is_none_afterwards)
+TEST(contexts, without_a_context_there_is_none_afterwards)
 {
     tn_cu_stream stream;
     tn_cu_stream side;
@@ -117,9 +119,8 @@ START_TEST(without_a_context_there_is_none_afterwards)
     expected = NULL;
     call_everything(0, stream, side);
 }
-END_TEST
 
-START_TEST(another_devices_context_stays_current)
+TEST(contexts, another_devices_context_stays_current)
 {
     tn_cu_stream stream;
     tn_cu_stream side;
@@ -133,7 +134,6 @@ START_TEST(another_devices_context_stays_current)
     test_set_context(expected);
     call_everything(1, stream, side);
 }
-END_TEST
 
 static void call_from_a_new_thread(void *argument)
 {
@@ -144,7 +144,7 @@ static void call_from_a_new_thread(void *argument)
     call_everything(0, streams[0], streams[1]);
 }
 
-START_TEST(a_new_thread_needs_no_context)
+TEST(contexts, a_new_thread_needs_no_context)
 {
     tn_cu_stream streams[2];
 
@@ -153,9 +153,8 @@ START_TEST(a_new_thread_needs_no_context)
     streams[1] = test_stream();
     test_elsewhere(call_from_a_new_thread, streams);
 }
-END_TEST
 
-START_TEST(refused_calls_keep_the_context_too)
+TEST(contexts, refused_calls_keep_the_context_too)
 {
     static const char *const calls[] = {"cuMemCreate",          "cuEventCreate",
                                         "cuStreamBeginCapture", "cuUserObjectCreate",
@@ -195,7 +194,6 @@ START_TEST(refused_calls_keep_the_context_too)
     OK(tarn_free(address));
     test_world_close();
 }
-END_TEST
 
 static atomic_bool trimmed;
 
@@ -208,7 +206,7 @@ static void *trim(void *argument)
 
 /* Memory that was used on a stream of a context of the program's own is unmapped when that work has
  * ended, and not before: no free in the primary context waits for it. */
-START_TEST(a_trim_waits_for_the_work_of_every_context)
+TEST(contexts, a_trim_waits_for_the_work_of_every_context)
 {
     tn_cu_context own;
     tn_cu_context context;
@@ -236,20 +234,4 @@ START_TEST(a_trim_waits_for_the_work_of_every_context)
     test_set_context(context);
     test_end_context(context); /* takes it off the stack too */
     test_world_close();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("contexts");
-    TCase *tcase = tcase_create("contexts");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_test(tcase, the_devices_own_context_stays_current);
-    tcase_add_test(tcase, without_a_context_there_is_none_afterwards);
-    tcase_add_test(tcase, another_devices_context_stays_current);
-    tcase_add_test(tcase, a_new_thread_needs_no_context);
-    tcase_add_test(tcase, refused_calls_keep_the_context_too);
-    tcase_add_test(tcase, a_trim_waits_for_the_work_of_every_context);
-    return test_main(suite);
 }

@@ -4,7 +4,10 @@
 
 #include "support/world.h"
 
-START_TEST(a_device_says_what_it_is)
+SUITE("devices")
+GROUP(open, test_world_open, test_world_close, .name = "an open device")
+
+TEST(open, a_device_says_what_it_is)
 {
     tarn_device_info info;
 
@@ -19,9 +22,8 @@ START_TEST(a_device_says_what_it_is)
     ck_assert_str_eq(info.driver, getenv("TARN_DRIVER"));
     ck_assert(info.simulated);
 }
-END_TEST
 
-START_TEST(a_device_is_shared_and_counted)
+TEST(open, a_device_is_shared_and_counted)
 {
     tarn_device *again = NULL;
     void *address = NULL;
@@ -32,9 +34,8 @@ START_TEST(a_device_is_shared_and_counted)
     OK(tarn_device_close(again)); /* not the last use: a live block does not matter */
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(a_closed_device_is_no_handle_any_more)
+TEST(open, a_closed_device_is_no_handle_any_more)
 {
     tarn_device *device = world.device;
     tarn_stats stats = TARN_STATS_INIT;
@@ -49,9 +50,8 @@ START_TEST(a_closed_device_is_no_handle_any_more)
     REFUSE(TARN_ERR_INVALID_HANDLE, "device", tarn_malloc(device, 1, world.stream, &address));
     ck_assert_untouched(address);
 }
-END_TEST
 
-START_TEST(a_device_opened_again_is_as_new)
+TEST(open, a_device_opened_again_is_as_new)
 {
     void *address = test_malloc(4 * MIB);
 
@@ -66,9 +66,8 @@ START_TEST(a_device_opened_again_is_as_new)
     world.pool = test_pool("test");
     OK(tarn_free(test_malloc(512)));
 }
-END_TEST
 
-START_TEST(what_is_not_a_device_is_refused)
+TEST(open, what_is_not_a_device_is_refused)
 {
     uint64_t zeros[512] = {0};
     tarn_device *const foreign[] = {NULL, (tarn_device *)(void *)world.pool,
@@ -88,9 +87,8 @@ START_TEST(what_is_not_a_device_is_refused)
     ck_assert_uint_eq(stats.pool_count, 77);
     ck_assert_untouched(pool);
 }
-END_TEST
 
-START_TEST(outputs_of_a_wrong_size_are_refused_and_untouched)
+TEST(open, outputs_of_a_wrong_size_are_refused_and_untouched)
 {
     tarn_device_info info = {.size = sizeof info - 1, .ordinal = -7};
     tarn_stats stats = {.size = 0, .pool_count = 77};
@@ -103,9 +101,8 @@ START_TEST(outputs_of_a_wrong_size_are_refused_and_untouched)
     ck_assert_int_eq(info.ordinal, -7);
     ck_assert_uint_eq(stats.pool_count, 77);
 }
-END_TEST
 
-START_TEST(a_device_in_use_is_busy_and_the_sentence_counts)
+TEST(open, a_device_in_use_is_busy_and_the_sentence_counts)
 {
     tarn_capture *capture = NULL;
     tarn_checkpoint *checkpoint = NULL;
@@ -131,9 +128,8 @@ START_TEST(a_device_in_use_is_busy_and_the_sentence_counts)
     OK(tarn_free(address));
     world.pool = test_pool("test");
 }
-END_TEST
 
-START_TEST(a_device_closes_right_after_the_last_graph_of_a_released_pool)
+TEST(open, a_device_closes_right_after_the_last_graph_of_a_released_pool)
 {
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
@@ -154,9 +150,8 @@ START_TEST(a_device_closes_right_after_the_last_graph_of_a_released_pool)
         world.pool = test_pool("test");
     }
 }
-END_TEST
 
-START_TEST(closing_waits_for_the_work_on_freed_memory)
+TEST(open, closing_waits_for_the_work_on_freed_memory)
 {
     void *address = test_malloc(4 * MIB);
 
@@ -169,9 +164,8 @@ START_TEST(closing_waits_for_the_work_on_freed_memory)
     test_same_ledger(&world.ledger);
     test_world_abandon();
 }
-END_TEST
 
-START_TEST(device_stats_are_the_sums_over_its_pools)
+TEST(open, device_stats_are_the_sums_over_its_pools)
 {
     void *one = test_malloc(1000);
     void *two = test_alloc(world.pool, 3 * MIB + 1, world.stream);
@@ -196,9 +190,8 @@ START_TEST(device_stats_are_the_sums_over_its_pools)
     ck_assert_uint_lt(test_device_stats().mapped_bytes, stats.mapped_bytes);
     ck_assert_uint_ge(test_device_stats().idle_waits, 1); /* the trim waited */
 }
-END_TEST
 
-START_TEST(the_default_pool_is_always_the_same)
+TEST(open, the_default_pool_is_always_the_same)
 {
     tarn_pool *again = NULL;
 
@@ -206,9 +199,10 @@ START_TEST(the_default_pool_is_always_the_same)
     ck_assert_ptr_eq(again, world.default_pool);
     ck_assert_ptr_ne(again, world.pool);
 }
-END_TEST
 
-START_TEST(a_device_maps_no_more_than_its_limit)
+GROUP(own, NULL, .name = "opened by the test")
+
+TEST(own, a_device_maps_no_more_than_its_limit)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
     tarn_device *device = NULL;
@@ -231,9 +225,8 @@ START_TEST(a_device_maps_no_more_than_its_limit)
     OK(tarn_free(address));
     OK(tarn_device_close(device));
 }
-END_TEST
 
-START_TEST(two_devices_have_their_own_memory)
+TEST(own, two_devices_have_their_own_memory)
 {
     tarn_device_info info = TARN_DEVICE_INFO_INIT;
     tarn_stats stats = TARN_STATS_INIT;
@@ -279,30 +272,4 @@ START_TEST(two_devices_have_their_own_memory)
     test_destroy_stream(there);
     test_release(1);
     test_world_close();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("devices");
-    TCase *tcase = tcase_create("an open device");
-    TCase *own = tcase_create("opened by the test");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, a_device_says_what_it_is);
-    tcase_add_test(tcase, a_device_is_shared_and_counted);
-    tcase_add_test(tcase, a_closed_device_is_no_handle_any_more);
-    tcase_add_test(tcase, a_device_opened_again_is_as_new);
-    tcase_add_test(tcase, what_is_not_a_device_is_refused);
-    tcase_add_test(tcase, outputs_of_a_wrong_size_are_refused_and_untouched);
-    tcase_add_test(tcase, a_device_in_use_is_busy_and_the_sentence_counts);
-    tcase_add_test(tcase, a_device_closes_right_after_the_last_graph_of_a_released_pool);
-    tcase_add_test(tcase, closing_waits_for_the_work_on_freed_memory);
-    tcase_add_test(tcase, device_stats_are_the_sums_over_its_pools);
-    tcase_add_test(tcase, the_default_pool_is_always_the_same);
-    suite_add_tcase(suite, own);
-    tcase_add_test(own, a_device_maps_no_more_than_its_limit);
-    tcase_add_test(own, two_devices_have_their_own_memory);
-    return test_main(suite);
 }

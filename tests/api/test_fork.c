@@ -71,22 +71,23 @@ static void fork_and_call_all(bool noted)
     expect_child(child);
 }
 
-START_TEST(the_calls_are_those_of_the_list)
+SUITE("children of fork")
+GROUP(children, open_all, .name = "in children")
+
+TEST(children, the_calls_are_those_of_the_list)
 {
     test_expect_every_call(TEST_SYMBOLS);
 }
-END_TEST
 
-START_TEST(every_call_in_a_child_answers_forked)
+TEST(children, every_call_in_a_child_answers_forked)
 {
     fork_and_call_all(true);
     OK(tarn_free(test_malloc(512))); /* the parent's go on */
     OK(tarn_pool_validate(world.pool));
 }
-END_TEST
 
 /* What has no call around it looks at the device alone. */
-START_TEST(a_steady_allocation_in_a_child_answers_forked)
+TEST(children, a_steady_allocation_in_a_child_answers_forked)
 {
     void *address = NULL;
     pid_t child;
@@ -98,9 +99,8 @@ START_TEST(a_steady_allocation_in_a_child_answers_forked)
         _exit(tarn_malloc(world.device, 512, world.stream, &address) == TARN_ERR_FORKED ? 0 : 1);
     expect_child(child);
 }
-END_TEST
 
-START_TEST(a_steady_free_in_a_child_answers_forked)
+TEST(children, a_steady_free_in_a_child_answers_forked)
 {
     void *address;
     pid_t child;
@@ -114,7 +114,6 @@ START_TEST(a_steady_free_in_a_child_answers_forked)
     expect_child(child);
     OK(tarn_free(address));
 }
-END_TEST
 
 /* As much as can be under locks. */
 static void *hammer(void *argument)
@@ -141,7 +140,7 @@ static void *hammer(void *argument)
     return NULL;
 }
 
-START_TEST(every_call_in_a_child_answers_forked_while_others_were_inside_at_the_fork)
+TEST(children, every_call_in_a_child_answers_forked_while_others_were_inside_at_the_fork)
 {
     pthread_t threads[HAMMERS];
 
@@ -157,7 +156,6 @@ START_TEST(every_call_in_a_child_answers_forked_while_others_were_inside_at_the_
         ck_assert_uint_gt(atomic_load(&hammering[i].rounds), 0);
     }
 }
-END_TEST
 
 /* Threads that stand in the middle of a call until they are let go. */
 static atomic_int standing;
@@ -217,21 +215,19 @@ static void fork_beside(void *(*body)(void *))
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 
-START_TEST(a_child_answers_while_the_routes_are_locked)
+TEST(children, a_child_answers_while_the_routes_are_locked)
 {
     tarn_route *route = test_route(world.pool, standing_filter, NULL);
 
     fork_beside(malloc_once);
     OK(tarn_end_allocate_to_pool(route));
 }
-END_TEST
 
-START_TEST(a_child_answers_while_a_callback_runs)
+TEST(children, a_child_answers_while_a_callback_runs)
 {
     OK(tarn_device_add_free_callback(world.device, standing_callback, NULL));
     fork_beside(alloc_too_much);
 }
-END_TEST
 
 /* A function of the program's forks, and the child comes back to the call around it. */
 static pid_t forked;
@@ -269,7 +265,7 @@ static void judge(tarn_status status, tarn_status of_parent)
     expect_child(forked);
 }
 
-START_TEST(a_filter_may_fork)
+TEST(children, a_filter_may_fork)
 {
     void *address = NULL;
     tarn_status status;
@@ -280,7 +276,6 @@ START_TEST(a_filter_may_fork)
     OK(tarn_free(address));
     OK(tarn_end_allocate_to_pool(route));
 }
-END_TEST
 
 static tarn_status run_out(int which)
 {
@@ -302,7 +297,7 @@ static tarn_status run_out(int which)
 enum { RUN_OUTS = 4 };
 
 /* Each call that goes down the ladder; then one with an observer alone. */
-START_TEST(a_callback_may_fork)
+TEST_LOOP(children, a_callback_may_fork, 0, 2 * RUN_OUTS)
 {
     tarn_status of_parent = TARN_ERR_DEVICE_MEMORY;
     int which = _i % RUN_OUTS;
@@ -315,23 +310,4 @@ START_TEST(a_callback_may_fork)
         OK(tarn_device_add_oom_observer(world.device, forking_observer, NULL));
     judge(run_out(which), of_parent);
     OK(tarn_free(test_malloc(512)));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("children of fork");
-    TCase *tcase = test_case(suite, "in children", open_all, NULL);
-
-    tcase_add_test(tcase, the_calls_are_those_of_the_list);
-    tcase_add_test(tcase, every_call_in_a_child_answers_forked);
-    tcase_add_test(tcase, a_steady_allocation_in_a_child_answers_forked);
-    tcase_add_test(tcase, a_steady_free_in_a_child_answers_forked);
-    tcase_add_test(tcase,
-                   every_call_in_a_child_answers_forked_while_others_were_inside_at_the_fork);
-    tcase_add_test(tcase, a_child_answers_while_the_routes_are_locked);
-    tcase_add_test(tcase, a_child_answers_while_a_callback_runs);
-    tcase_add_test(tcase, a_filter_may_fork);
-    tcase_add_loop_test(tcase, a_callback_may_fork, 0, 2 * RUN_OUTS);
-    return test_main(suite);
 }

@@ -83,7 +83,10 @@ static void expect_mistakes(tn_cu_graph graph, tarn_pointer_class found, size_t 
     tarn_audit_destroy(audit);
 }
 
-START_TEST(graphs_are_counted_apart)
+SUITE("former graphs")
+GROUP(former, open_world, close_world)
+
+TEST_LOOP(former, graphs_are_counted_apart, 0, 2)
 {
     enum { GRAPHS = 3 };
     tn_cu_graph graphs[GRAPHS];
@@ -110,10 +113,9 @@ START_TEST(graphs_are_counted_apart)
     OK(tarn_pool_trim(world.pool, NULL));
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
 }
-END_TEST
 
 /* The new graph reads a block of another pool, and the former one had allocated that. */
-START_TEST(a_guard_sees_a_block_of_the_former_graph_go)
+TEST_LOOP(former, a_guard_sees_a_block_of_the_former_graph_go, 0, 2)
 {
     tarn_pool *other = test_pool("other");
     tarn_graph *graph;
@@ -135,9 +137,8 @@ START_TEST(a_guard_sees_a_block_of_the_former_graph_go)
     test_await_destructors(0);
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
-START_TEST(an_audit_sees_it_where_no_route_leads_to_a_pool)
+TEST_LOOP(former, an_audit_sees_it_where_no_route_leads_to_a_pool, 0, 2)
 {
     tn_cu_graph graph;
     void *kept;
@@ -152,9 +153,8 @@ START_TEST(an_audit_sees_it_where_no_route_leads_to_a_pool)
     end_former();
     test_await_destructors(0);
 }
-END_TEST
 
-START_TEST(replays_of_pools_that_share_no_graph_stay_apart)
+TEST_LOOP(former, replays_of_pools_that_share_no_graph_stay_apart, 0, 2)
 {
     tarn_pool_options refused = TARN_POOL_OPTIONS_INIT;
     tarn_pool *pools[2];
@@ -189,10 +189,9 @@ START_TEST(replays_of_pools_that_share_no_graph_stay_apart)
     for (int i = 0; i < 2; i++)
         OK(tarn_pool_destroy(pools[i]));
 }
-END_TEST
 
 /* The former graph's end is not the end of the adopted one, of whose capture nobody told Tarn. */
-START_TEST(an_adopted_graph_has_a_hold_of_its_own)
+TEST_LOOP(former, an_adopted_graph_has_a_hold_of_its_own, 0, 2)
 {
     tarn_graph *graph;
     tn_cu_graph made;
@@ -213,7 +212,6 @@ START_TEST(an_adopted_graph_has_a_hold_of_its_own)
     test_destroy_exec(own);
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
 static void section_into(tn_cu_graph graph, int copies)
 {
@@ -231,7 +229,7 @@ static void section_into(tn_cu_graph graph, int copies)
 }
 
 /* A section that left no node, and another one in the same graph: no former graph is there. */
-START_TEST(a_graph_stays_the_same_beside_an_empty_section)
+TEST(former, a_graph_stays_the_same_beside_an_empty_section)
 {
     tn_cu_graph graph = test_graph();
     tarn_graph *adopted;
@@ -245,11 +243,10 @@ START_TEST(a_graph_stays_the_same_beside_an_empty_section)
     OK(tarn_graph_destroy(adopted));
     test_await_destructors(0);
 }
-END_TEST
 
 /* The program's own graph has fewer nodes than the former one: a section goes into it. With as many nodes, the two
  * cannot be told apart. */
-START_TEST(a_section_goes_into_a_graph_with_fewer_nodes)
+TEST_LOOP(former, a_section_goes_into_a_graph_with_fewer_nodes, 0, 2)
 {
     tarn_capture_options options = TARN_CAPTURE_OPTIONS_INIT;
     tn_cu_graph graph = test_graph();
@@ -277,22 +274,4 @@ START_TEST(a_section_goes_into_a_graph_with_fewer_nodes)
     test_destroy_graph(graph);
     end_former();
     test_await_destructors(0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("former graphs");
-    TCase *tcase = tcase_create("former");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, open_world, close_world);
-    tcase_add_loop_test(tcase, graphs_are_counted_apart, 0, 2);
-    tcase_add_loop_test(tcase, a_guard_sees_a_block_of_the_former_graph_go, 0, 2);
-    tcase_add_loop_test(tcase, an_audit_sees_it_where_no_route_leads_to_a_pool, 0, 2);
-    tcase_add_loop_test(tcase, replays_of_pools_that_share_no_graph_stay_apart, 0, 2);
-    tcase_add_loop_test(tcase, an_adopted_graph_has_a_hold_of_its_own, 0, 2);
-    tcase_add_test(tcase, a_graph_stays_the_same_beside_an_empty_section);
-    tcase_add_loop_test(tcase, a_section_goes_into_a_graph_with_fewer_nodes, 0, 2);
-    return test_main(suite);
 }

@@ -54,7 +54,11 @@ static void expect_kept(tarn_graph *graph, const void *block)
 static const char *const calls[] = {"cuUserObjectCreate", "cuGraphRetainUserObject",
                                     "cuEventCreate", "cuEventRecord"};
 
-START_TEST(a_block_is_kept_for_the_graph_when_a_call_fails)
+SUITE("blocks freed in a capture without a hold")
+GROUP(unheld, test_world_open, test_world_close)
+
+TEST_LOOP(unheld, a_block_is_kept_for_the_graph_when_a_call_fails, 0,
+          sizeof calls / sizeof calls[0])
 {
     void *block = begin();
     tarn_graph *graph;
@@ -66,10 +70,9 @@ START_TEST(a_block_is_kept_for_the_graph_when_a_call_fails)
     OK(tarn_graph_adopt(world.pool, end(), &graph));
     expect_kept(graph, block);
 }
-END_TEST
 
 /* Freed again before the graph is adopted, it would be its stream's at once. */
-START_TEST(a_block_is_not_revived_before_its_graph_is_adopted)
+TEST(unheld, a_block_is_not_revived_before_its_graph_is_adopted)
 {
     tarn_checkpoint *checkpoint;
     void *block = test_alloc(world.pool, bytes, world.side);
@@ -90,9 +93,8 @@ START_TEST(a_block_is_not_revived_before_its_graph_is_adopted)
     OK(tarn_checkpoint_destroy(checkpoint));
     expect_kept(graph, block);
 }
-END_TEST
 
-START_TEST(a_block_that_another_thread_frees_is_kept_for_the_graph)
+TEST(unheld, a_block_that_another_thread_frees_is_kept_for_the_graph)
 {
     void *block = begin();
     tarn_graph *graph;
@@ -102,9 +104,8 @@ START_TEST(a_block_that_another_thread_frees_is_kept_for_the_graph)
     OK(tarn_graph_adopt(world.pool, end(), &graph));
     expect_kept(graph, block);
 }
-END_TEST
 
-START_TEST(a_capture_that_has_a_hold_gives_it_to_frees_of_other_threads)
+TEST(unheld, a_capture_that_has_a_hold_gives_it_to_frees_of_other_threads)
 {
     void *block = begin();
     void *own;
@@ -117,10 +118,9 @@ START_TEST(a_capture_that_has_a_hold_gives_it_to_frees_of_other_threads)
     ck_assert_uint_eq(test_stats(world.pool).graph_count, 1);
     expect_kept(graph, block);
 }
-END_TEST
 
 /* The capture that the pool knew is over; of the next one on the stream it knows nothing yet. */
-START_TEST(the_hold_of_a_capture_before_is_not_enough)
+TEST(unheld, the_hold_of_a_capture_before_is_not_enough)
 {
     void *block = test_alloc(world.pool, bytes, world.side);
     tn_cu_graph first;
@@ -140,9 +140,8 @@ START_TEST(the_hold_of_a_capture_before_is_not_enough)
     OK(tarn_graph_adopt(world.pool, end(), &graphs[1]));
     expect_kept(graphs[1], block);
 }
-END_TEST
 
-START_TEST(where_the_routes_stream_is_not_captured_memory_is_free_at_once)
+TEST(unheld, where_the_routes_stream_is_not_captured_memory_is_free_at_once)
 {
     void *block = test_alloc(world.pool, bytes, world.side);
 
@@ -153,10 +152,9 @@ START_TEST(where_the_routes_stream_is_not_captured_memory_is_free_at_once)
     OK(tarn_end_allocate_to_pool(route));
     OK(tarn_free(block));
 }
-END_TEST
 
 /* Without its handle nobody can adopt the graph. */
-START_TEST(a_released_pool_does_not_wait_for_an_adoption)
+TEST(unheld, a_released_pool_does_not_wait_for_an_adoption)
 {
     void *block = begin();
 
@@ -168,9 +166,8 @@ START_TEST(a_released_pool_does_not_wait_for_an_adoption)
     OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
     ck_assert_uint_eq(test_device_stats().pool_count, 1);
 }
-END_TEST
 
-START_TEST(an_adoption_that_fails_is_made_again)
+TEST(unheld, an_adoption_that_fails_is_made_again)
 {
     void *block = begin();
     tn_cu_graph driver_graph;
@@ -189,9 +186,8 @@ START_TEST(an_adoption_that_fails_is_made_again)
     OK(tarn_graph_adopt(world.pool, driver_graph, &graph));
     expect_kept(graph, block);
 }
-END_TEST
 
-START_TEST(a_pool_goes_with_blocks_that_no_graph_was_adopted_for)
+TEST(unheld, a_pool_goes_with_blocks_that_no_graph_was_adopted_for)
 {
     void *block = begin();
 
@@ -199,25 +195,4 @@ START_TEST(a_pool_goes_with_blocks_that_no_graph_was_adopted_for)
     test_destroy_graph(end());
     OK(tarn_pool_destroy(world.pool));
     world.pool = test_pool("next");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("blocks freed in a capture without a hold");
-    TCase *tcase = tcase_create("unheld");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_loop_test(tcase, a_block_is_kept_for_the_graph_when_a_call_fails, 0,
-                        sizeof calls / sizeof calls[0]);
-    tcase_add_test(tcase, a_block_is_not_revived_before_its_graph_is_adopted);
-    tcase_add_test(tcase, a_block_that_another_thread_frees_is_kept_for_the_graph);
-    tcase_add_test(tcase, a_capture_that_has_a_hold_gives_it_to_frees_of_other_threads);
-    tcase_add_test(tcase, the_hold_of_a_capture_before_is_not_enough);
-    tcase_add_test(tcase, where_the_routes_stream_is_not_captured_memory_is_free_at_once);
-    tcase_add_test(tcase, a_released_pool_does_not_wait_for_an_adoption);
-    tcase_add_test(tcase, an_adoption_that_fails_is_made_again);
-    tcase_add_test(tcase, a_pool_goes_with_blocks_that_no_graph_was_adopted_for);
-    return test_main(suite);
 }

@@ -27,7 +27,10 @@ static tarn_graph *make_temporary(tarn_pool *pool, uint32_t value, void *output,
     return test_capture_end(capture);
 }
 
-START_TEST(bad_arguments_of_graphs_are_refused)
+SUITE("graphs")
+GROUP(graphs, test_world_open, test_world_close)
+
+TEST(graphs, bad_arguments_of_graphs_are_refused)
 {
     uint64_t zeros[64] = {0};
     tarn_graph *foreign[] = {NULL, (tarn_graph *)(void *)zeros, (tarn_graph *)(void *)world.pool};
@@ -53,9 +56,8 @@ START_TEST(bad_arguments_of_graphs_are_refused)
     REFUSE(TARN_ERR_INVALID_HANDLE, "graph", tarn_graph_replay(graph, world.stream));
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(the_drivers_handles_are_given_one_or_both)
+TEST(graphs, the_drivers_handles_are_given_one_or_both)
 {
     tarn_driver_graph driver_graph = NULL;
     tarn_driver_graph again = NULL;
@@ -75,9 +77,8 @@ START_TEST(the_drivers_handles_are_given_one_or_both)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(several_graphs_share_memory_and_give_right_results)
+TEST(graphs, several_graphs_share_memory_and_give_right_results)
 {
     enum { COUNT = 4 };
     void *output = test_malloc(512);
@@ -101,9 +102,8 @@ START_TEST(several_graphs_share_memory_and_give_right_results)
         OK(tarn_graph_destroy(graphs[i]));
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(the_only_graph_of_a_pool_is_replayed_on_any_stream)
+TEST(graphs, the_only_graph_of_a_pool_is_replayed_on_any_stream)
 {
     void *block;
     tarn_graph *graph = make_graph(world.pool, 1, &block);
@@ -121,9 +121,8 @@ START_TEST(the_only_graph_of_a_pool_is_replayed_on_any_stream)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(a_second_graph_waits_for_replays_that_nobody_ordered)
+TEST(graphs, a_second_graph_waits_for_replays_that_nobody_ordered)
 {
     void *output = test_malloc(512);
     void *temporary;
@@ -143,9 +142,8 @@ START_TEST(a_second_graph_waits_for_replays_that_nobody_ordered)
     OK(tarn_graph_destroy(two));
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(a_replay_into_a_capture_is_refused)
+TEST(graphs, a_replay_into_a_capture_is_refused)
 {
     void *block;
     tarn_graph *graph = make_graph(world.pool, 1, &block);
@@ -166,9 +164,8 @@ START_TEST(a_replay_into_a_capture_is_refused)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(a_replay_that_the_driver_refuses_says_why)
+TEST(graphs, a_replay_that_the_driver_refuses_says_why)
 {
     void *block;
     tarn_graph *graph = make_graph(world.pool, 1, &block);
@@ -181,9 +178,8 @@ START_TEST(a_replay_that_the_driver_refuses_says_why)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(memory_of_a_graph_stays_until_its_running_launch_is_done)
+TEST(graphs, memory_of_a_graph_stays_until_its_running_launch_is_done)
 {
     void *output = test_malloc(512);
     void *temporary;
@@ -208,9 +204,8 @@ START_TEST(memory_of_a_graph_stays_until_its_running_launch_is_done)
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(memory_of_a_graph_stays_as_long_as_a_clone)
+TEST(graphs, memory_of_a_graph_stays_as_long_as_a_clone)
 {
     tarn_driver_graph driver_graph = NULL;
     tn_cu_graph clone;
@@ -230,9 +225,8 @@ START_TEST(memory_of_a_graph_stays_as_long_as_a_clone)
     ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(the_users_own_capture_is_routed_and_adopted)
+TEST(graphs, the_users_own_capture_is_routed_and_adopted)
 {
     void *output = test_malloc(512);
     tarn_graph *graph = NULL;
@@ -260,9 +254,8 @@ START_TEST(the_users_own_capture_is_routed_and_adopted)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(a_graph_may_be_adopted_before_the_route_ends)
+TEST(graphs, a_graph_may_be_adopted_before_the_route_ends)
 {
     tarn_graph *graph = NULL;
     void *block;
@@ -280,9 +273,8 @@ START_TEST(a_graph_may_be_adopted_before_the_route_ends)
     }
     OK(tarn_end_allocate_to_pool(route));
 }
-END_TEST
 
-START_TEST(memory_of_a_graph_that_is_not_adopted_goes_with_the_graph)
+TEST(graphs, memory_of_a_graph_that_is_not_adopted_goes_with_the_graph)
 {
     tn_cu_graph driver_graph;
     void *block;
@@ -299,9 +291,8 @@ START_TEST(memory_of_a_graph_that_is_not_adopted_goes_with_the_graph)
     test_await_destructors(0);
     ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
 }
-END_TEST
 
-START_TEST(bad_arguments_of_adopt_are_refused)
+TEST(graphs, bad_arguments_of_adopt_are_refused)
 {
     tarn_graph *graph = UNTOUCHED;
     tn_cu_graph driver_graph;
@@ -314,9 +305,8 @@ START_TEST(bad_arguments_of_adopt_are_refused)
     ck_assert_untouched(graph);
     test_destroy_graph(driver_graph);
 }
-END_TEST
 
-START_TEST(after_a_refused_adoption_the_graph_is_still_the_callers)
+TEST(graphs, after_a_refused_adoption_the_graph_is_still_the_callers)
 {
     tarn_graph *graph = UNTOUCHED;
     tn_cu_graph driver_graph;
@@ -341,9 +331,8 @@ START_TEST(after_a_refused_adoption_the_graph_is_still_the_callers)
     OK(tarn_free(block));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(one_capture_may_use_two_pools)
+TEST(graphs, one_capture_may_use_two_pools)
 {
     tarn_pool *other = test_pool("other");
     tarn_capture *capture = NULL;
@@ -364,30 +353,4 @@ START_TEST(one_capture_may_use_two_pools)
     ck_assert_uint_eq(test_read(world.stream, theirs), 3);
     OK(tarn_graph_destroy(graph));
     OK(tarn_pool_destroy(other));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("graphs");
-    TCase *tcase = tcase_create("graphs");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, bad_arguments_of_graphs_are_refused);
-    tcase_add_test(tcase, the_drivers_handles_are_given_one_or_both);
-    tcase_add_test(tcase, several_graphs_share_memory_and_give_right_results);
-    tcase_add_test(tcase, the_only_graph_of_a_pool_is_replayed_on_any_stream);
-    tcase_add_test(tcase, a_second_graph_waits_for_replays_that_nobody_ordered);
-    tcase_add_test(tcase, a_replay_into_a_capture_is_refused);
-    tcase_add_test(tcase, a_replay_that_the_driver_refuses_says_why);
-    tcase_add_test(tcase, memory_of_a_graph_stays_until_its_running_launch_is_done);
-    tcase_add_test(tcase, memory_of_a_graph_stays_as_long_as_a_clone);
-    tcase_add_test(tcase, the_users_own_capture_is_routed_and_adopted);
-    tcase_add_test(tcase, a_graph_may_be_adopted_before_the_route_ends);
-    tcase_add_test(tcase, memory_of_a_graph_that_is_not_adopted_goes_with_the_graph);
-    tcase_add_test(tcase, bad_arguments_of_adopt_are_refused);
-    tcase_add_test(tcase, after_a_refused_adoption_the_graph_is_still_the_callers);
-    tcase_add_test(tcase, one_capture_may_use_two_pools);
-    return test_main(suite);
 }

@@ -48,7 +48,9 @@ static void expect_given_up(void)
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
 }
 
-START_TEST(an_executable_of_the_users_outlives_the_graph)
+GROUP(graph_life, test_outputs_open, test_outputs_close)
+
+TEST(graph_life, an_executable_of_the_users_outlives_the_graph)
 {
     tarn_graph *graph = make_graph(5);
     tn_cu_graphexec exec = test_instantiate(template_of(graph));
@@ -63,9 +65,8 @@ START_TEST(an_executable_of_the_users_outlives_the_graph)
     test_destroy_exec(exec);
     expect_given_up();
 }
-END_TEST
 
-START_TEST(a_child_node_holds_what_its_graph_held)
+TEST(graph_life, a_child_node_holds_what_its_graph_held)
 {
     tarn_graph *graph = make_graph(5);
     tn_cu_graph parent = test_graph();
@@ -82,9 +83,8 @@ START_TEST(a_child_node_holds_what_its_graph_held)
     test_destroy_exec(exec);
     expect_given_up();
 }
-END_TEST
 
-START_TEST(a_parent_graph_is_adopted_and_ordered_with_its_pools_others)
+TEST(graph_life, a_parent_graph_is_adopted_and_ordered_with_its_pools_others)
 {
     tarn_graph *graph = make_graph(5);
     tarn_graph *other = make_graph(6);
@@ -102,9 +102,8 @@ START_TEST(a_parent_graph_is_adopted_and_ordered_with_its_pools_others)
     OK(tarn_graph_destroy(whole));
     expect_given_up();
 }
-END_TEST
 
-START_TEST(a_graph_destroyed_while_it_runs_holds_its_memory_until_the_end)
+TEST(graph_life, a_graph_destroyed_while_it_runs_holds_its_memory_until_the_end)
 {
     tarn_graph *graph = make_graph(5);
     void *other;
@@ -122,9 +121,8 @@ START_TEST(a_graph_destroyed_while_it_runs_holds_its_memory_until_the_end)
     OK(tarn_free(other));
     expect_given_up();
 }
-END_TEST
 
-START_TEST(an_executable_of_the_users_keeps_the_section_before_an_update)
+TEST(graph_life, an_executable_of_the_users_keeps_the_section_before_an_update)
 {
     tarn_graph *graph = make_graph(5);
     tn_cu_graphexec exec = test_instantiate(template_of(graph));
@@ -141,20 +139,4 @@ START_TEST(an_executable_of_the_users_keeps_the_section_before_an_update)
     test_expect_words(world.stream, world.outputs[0], 5, WORDS);
     test_destroy_exec(exec);
     expect_given_up();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("graph_life");
-    TCase *tcase = tcase_create("graph_life");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_outputs_open, test_outputs_close);
-    tcase_add_test(tcase, an_executable_of_the_users_outlives_the_graph);
-    tcase_add_test(tcase, a_child_node_holds_what_its_graph_held);
-    tcase_add_test(tcase, a_parent_graph_is_adopted_and_ordered_with_its_pools_others);
-    tcase_add_test(tcase, a_graph_destroyed_while_it_runs_holds_its_memory_until_the_end);
-    tcase_add_test(tcase, an_executable_of_the_users_keeps_the_section_before_an_update);
-    return test_main(suite);
 }

@@ -96,13 +96,14 @@ static void destroy(tarn_graph *graph)
     destroy_but(graph, 0);
 }
 
-START_TEST(without_graphs_there_is_nothing)
+GROUP(held, test_world_open, test_world_close)
+
+TEST(held, without_graphs_there_is_nothing)
 {
     expect(of_device(), (info_of){.graph_count = 0});
 }
-END_TEST
 
-START_TEST(a_graph_alone_costs_its_chunks)
+TEST(held, a_graph_alone_costs_its_chunks)
 {
     tarn_graph *graph = graph_in(world.pool, 4 * MIB);
     info_of wanted = of_kernels(1, 1, 4 * MIB, 0);
@@ -115,19 +116,17 @@ START_TEST(a_graph_alone_costs_its_chunks)
     destroy(graph);
     expect(of_device(), (info_of){.graph_count = 0});
 }
-END_TEST
 
 /* What a chunk has beside its blocks is held with it. */
-START_TEST(whole_chunks_are_held)
+TEST(held, whole_chunks_are_held)
 {
     tarn_graph *graph = graph_in(world.pool, STEP_BYTES);
 
     expect(of_graph(graph), of_kernels(1, 1, 2 * MIB, 0));
     destroy(graph);
 }
-END_TEST
 
-START_TEST(graphs_of_one_pool_share_what_both_use)
+TEST(held, graphs_of_one_pool_share_what_both_use)
 {
     tarn_graph *first = graph_in(world.pool, 4 * MIB);
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
@@ -145,9 +144,8 @@ START_TEST(graphs_of_one_pool_share_what_both_use)
     destroy(second);
     expect(of_device(), (info_of){.graph_count = 0});
 }
-END_TEST
 
-START_TEST(a_graph_has_its_memory_in_every_pool_that_its_capture_allocated_from)
+TEST(held, a_graph_has_its_memory_in_every_pool_that_its_capture_allocated_from)
 {
     tarn_pool *other = test_pool("other");
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
@@ -163,10 +161,9 @@ START_TEST(a_graph_has_its_memory_in_every_pool_that_its_capture_allocated_from)
     destroy(graph);
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
 /* Bodies' memory is the outer graph's. */
-START_TEST(a_body_costs_the_graph_around_it_and_is_not_looked_into)
+TEST(held, a_body_costs_the_graph_around_it_and_is_not_looked_into)
 {
     tarn_capture *outer = test_capture_begin(TARN_CAPTURE_RELAXED);
     void *block = temporary(world.pool, 4 * MIB);
@@ -187,16 +184,17 @@ START_TEST(a_body_costs_the_graph_around_it_and_is_not_looked_into)
                                       .uninspected_count = 1});
     destroy(graph);
 }
-END_TEST
 
 static void host_function(void *user)
 {
     (void)user;
 }
 
+GROUP(referred, test_world_open, test_world_close, .name = "referred to")
+
 /* One block named at its beginning, inside and by two nodes; one by a host function alone; one that
  * the capture itself allocated, live; and one that nobody names. */
-START_TEST(blocks_that_are_only_referred_to_count_once)
+TEST(referred, blocks_that_are_only_referred_to_count_once)
 {
     char *named = test_alloc(world.default_pool, 10000, world.stream);
     char *copied = test_alloc(world.pool, 20000, world.stream);
@@ -233,9 +231,8 @@ START_TEST(blocks_that_are_only_referred_to_count_once)
     OK(tarn_free(argument));
     OK(tarn_free(nobodys));
 }
-END_TEST
 
-START_TEST(a_block_that_two_graphs_refer_to_is_once_in_the_devices_sum)
+TEST(referred, a_block_that_two_graphs_refer_to_is_once_in_the_devices_sum)
 {
     void *weights = test_alloc(world.default_pool, 3 * MIB, world.stream);
     tarn_graph *graphs[2];
@@ -252,10 +249,9 @@ START_TEST(a_block_that_two_graphs_refer_to_is_once_in_the_devices_sum)
     destroy(graphs[1]);
     OK(tarn_free(weights));
 }
-END_TEST
 
 /* One graph's output is another one's input: in the sum it is memory that a graph holds. */
-START_TEST(what_another_graph_holds_is_external_to_a_graph_and_not_to_the_device)
+TEST(referred, what_another_graph_holds_is_external_to_a_graph_and_not_to_the_device)
 {
     tarn_pool *other = test_pool("other");
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
@@ -284,10 +280,9 @@ START_TEST(what_another_graph_holds_is_external_to_a_graph_and_not_to_the_device
     OK(tarn_free(output));
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
 /* Two blocks of 1.5 MiB on two chunks of 2 MiB. The capture frees the first, so the first chunk is held. */
-START_TEST(of_a_block_that_is_held_in_part_the_rest_is_external)
+TEST(referred, of_a_block_that_is_held_in_part_the_rest_is_external)
 {
     void *first = test_alloc(world.pool, 3 * MIB / 2, world.stream);
     char *second = test_alloc(world.pool, 3 * MIB / 2, world.stream);
@@ -307,9 +302,8 @@ START_TEST(of_a_block_that_is_held_in_part_the_rest_is_external)
     destroy(graph);
     OK(tarn_free(second));
 }
-END_TEST
 
-START_TEST(a_capture_under_way_holds_beside_the_graphs)
+TEST(held, a_capture_under_way_holds_beside_the_graphs)
 {
     tarn_graph *graph = graph_in(world.pool, 4 * MIB);
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
@@ -328,10 +322,9 @@ START_TEST(a_capture_under_way_holds_beside_the_graphs)
     ck_assert_uint_eq(of_graph(graph).own_pool_bytes, 4 * MIB);
     destroy(graph);
 }
-END_TEST
 
 /* The parent is adopted by another pool; its nodes are the child's, and what is held for them is the child's. */
-START_TEST(a_child_graphs_nodes_are_counted_and_its_memory_is_its_own)
+TEST(held, a_child_graphs_nodes_are_counted_and_its_memory_is_its_own)
 {
     void *weights = test_alloc(world.default_pool, 4096, world.stream);
     tarn_pool *other = test_pool("other");
@@ -377,9 +370,8 @@ START_TEST(a_child_graphs_nodes_are_counted_and_its_memory_is_its_own)
     OK(tarn_free(weights));
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
-START_TEST(an_executable_of_the_programs_keeps_memory_that_is_no_graphs)
+TEST(held, an_executable_of_the_programs_keeps_memory_that_is_no_graphs)
 {
     tarn_graph *graph = graph_in(world.pool, 4 * MIB);
     tarn_driver_graph inside = NULL;
@@ -394,9 +386,8 @@ START_TEST(an_executable_of_the_programs_keeps_memory_that_is_no_graphs)
     test_await_destructors(0);
     expect(of_device(), (info_of){.graph_count = 0});
 }
-END_TEST
 
-START_TEST(an_updated_graph_costs_its_new_section)
+TEST(held, an_updated_graph_costs_its_new_section)
 {
     tarn_pool *other = test_pool("other");
     tarn_graph *graph = graph_in(world.pool, 4 * MIB);
@@ -409,10 +400,11 @@ START_TEST(an_updated_graph_costs_its_new_section)
     destroy(graph);
     OK(tarn_pool_destroy(other));
 }
-END_TEST
+
+GROUP(driver, test_world_open, test_world_close)
 
 /* The simulator reserves by the 32 MiB, as the driver does, with the first launch. */
-START_TEST(allocation_nodes_are_the_drivers_memory)
+TEST(driver, allocation_nodes_are_the_drivers_memory)
 {
     tarn_graph *graph = NULL;
     void *blocks[2];
@@ -437,7 +429,6 @@ START_TEST(allocation_nodes_are_the_drivers_memory)
     test_trim_nodes();
     expect(of_device(), (info_of){.graph_count = 0});
 }
-END_TEST
 
 /* -- Beside the driver ---------------------------------------------------------------------------- */
 
@@ -485,11 +476,10 @@ static void expect_lost(uint64_t exec_bytes)
     OK(tarn_pool_destroy(other));
 }
 
-START_TEST(the_device_has_less_memory_by_what_graphs_hold)
+TEST(driver, the_device_has_less_memory_by_what_graphs_hold)
 {
     expect_lost(0);
 }
-END_TEST
 
 static void open_with_exec_memory(void)
 {
@@ -497,14 +487,15 @@ static void open_with_exec_memory(void)
     test_world_open();
 }
 
-START_TEST(the_device_has_less_memory_by_what_executables_take_too)
+GROUP(executables, open_with_exec_memory)
+
+TEST(executables, the_device_has_less_memory_by_what_executables_take_too)
 {
     expect_lost(2 * MIB);
 }
-END_TEST
 
 /* The driver gives the memory of one that is gone to the next. */
-START_TEST(an_executable_costs_what_its_instantiation_took)
+TEST(executables, an_executable_costs_what_its_instantiation_took)
 {
     tarn_graph *first = graph_in(world.pool, 4 * MIB);
     tarn_graph *second = graph_in(world.pool, 4 * MIB);
@@ -520,10 +511,10 @@ START_TEST(an_executable_costs_what_its_instantiation_took)
     destroy_but(first, 1);
     destroy(second);
 }
-END_TEST
 
 /* The first of the two questions, or the second. */
-START_TEST(where_the_driver_does_not_tell_its_free_memory_a_graph_is_made_all_the_same)
+TEST_LOOP(executables, where_the_driver_does_not_tell_its_free_memory_a_graph_is_made_all_the_same,
+          1, 3)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     tarn_graph *graph = NULL;
@@ -537,11 +528,12 @@ START_TEST(where_the_driver_does_not_tell_its_free_memory_a_graph_is_made_all_th
     ck_assert_uint_eq(of_device().exec_bytes, 0);
     destroy(graph);
 }
-END_TEST
 
 /* -- Refused -------------------------------------------------------------------------------------- */
 
-START_TEST(handles_and_sizes_are_checked)
+GROUP(refused, test_world_open, test_world_close)
+
+TEST(refused, handles_and_sizes_are_checked)
 {
     tarn_graph *graph = graph_in(world.pool, 4 * MIB);
     info_of memory = {.size = sizeof memory, .node_count = 77};
@@ -562,9 +554,8 @@ START_TEST(handles_and_sizes_are_checked)
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_graph_memory(graph, &memory));
     ck_assert_uint_eq(memory.node_count, 77);
 }
-END_TEST
 
-START_TEST(what_the_driver_refuses_changes_nothing)
+TEST(refused, what_the_driver_refuses_changes_nothing)
 {
     tarn_graph *graph = graph_in(world.pool, 4 * MIB);
     info_of memory = {.size = sizeof memory, .node_count = 77};
@@ -580,7 +571,6 @@ START_TEST(what_the_driver_refuses_changes_nothing)
     ck_assert_uint_eq(memory.node_count, 77);
     destroy(graph);
 }
-END_TEST
 
 /* -- While others work ----------------------------------------------------------------------------- */
 
@@ -598,7 +588,7 @@ static void *keep_counting(void *none)
 }
 
 /* A graph is not read while it is destroyed, or while an update puts another one in its place. */
-START_TEST(graphs_come_change_and_go_while_another_thread_counts)
+TEST(held, graphs_come_change_and_go_while_another_thread_counts)
 {
     pthread_t thread;
 
@@ -619,10 +609,9 @@ START_TEST(graphs_come_change_and_go_while_another_thread_counts)
     test_await_destructors(0);
     expect(of_device(), (info_of){.graph_count = 0});
 }
-END_TEST
 
 /* A capture of the same thread goes on, in the strictest mode. */
-START_TEST(counting_disturbs_no_capture)
+TEST(held, counting_disturbs_no_capture)
 {
     tarn_graph *graph = graph_in(world.pool, 4 * MIB);
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -639,41 +628,4 @@ START_TEST(counting_disturbs_no_capture)
     OK(tarn_free(block));
     destroy_but(test_capture_end(capture), 1);
     destroy(graph);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("graph_memory");
-    TCase *held = test_case(suite, "held", test_world_open, test_world_close);
-    TCase *referred = test_case(suite, "referred to", test_world_open, test_world_close);
-    TCase *driver = test_case(suite, "driver", test_world_open, test_world_close);
-    TCase *execs = test_case(suite, "executables", open_with_exec_memory, NULL);
-    TCase *refused = test_case(suite, "refused", test_world_open, test_world_close);
-
-    tcase_add_test(held, without_graphs_there_is_nothing);
-    tcase_add_test(held, a_graph_alone_costs_its_chunks);
-    tcase_add_test(held, whole_chunks_are_held);
-    tcase_add_test(held, graphs_of_one_pool_share_what_both_use);
-    tcase_add_test(held, a_graph_has_its_memory_in_every_pool_that_its_capture_allocated_from);
-    tcase_add_test(held, a_body_costs_the_graph_around_it_and_is_not_looked_into);
-    tcase_add_test(held, a_capture_under_way_holds_beside_the_graphs);
-    tcase_add_test(held, a_child_graphs_nodes_are_counted_and_its_memory_is_its_own);
-    tcase_add_test(held, an_executable_of_the_programs_keeps_memory_that_is_no_graphs);
-    tcase_add_test(held, an_updated_graph_costs_its_new_section);
-    tcase_add_test(held, graphs_come_change_and_go_while_another_thread_counts);
-    tcase_add_test(held, counting_disturbs_no_capture);
-    tcase_add_test(referred, blocks_that_are_only_referred_to_count_once);
-    tcase_add_test(referred, a_block_that_two_graphs_refer_to_is_once_in_the_devices_sum);
-    tcase_add_test(referred, what_another_graph_holds_is_external_to_a_graph_and_not_to_the_device);
-    tcase_add_test(referred, of_a_block_that_is_held_in_part_the_rest_is_external);
-    tcase_add_test(driver, allocation_nodes_are_the_drivers_memory);
-    tcase_add_test(driver, the_device_has_less_memory_by_what_graphs_hold);
-    tcase_add_test(execs, the_device_has_less_memory_by_what_executables_take_too);
-    tcase_add_test(execs, an_executable_costs_what_its_instantiation_took);
-    tcase_add_loop_test(
-        execs, where_the_driver_does_not_tell_its_free_memory_a_graph_is_made_all_the_same, 1, 3);
-    tcase_add_test(refused, handles_and_sizes_are_checked);
-    tcase_add_test(refused, what_the_driver_refuses_changes_nothing);
-    return test_main(suite);
 }

@@ -26,7 +26,9 @@ static tarn_graph *make_graph(uint32_t value)
     return test_capture_end(section(value, world.outputs[0], 0));
 }
 
-START_TEST(an_updated_graph_runs_the_new_section)
+GROUP(graph_update, test_outputs_open, test_outputs_close)
+
+TEST(graph_update, an_updated_graph_runs_the_new_section)
 {
     tarn_graph *graph = make_graph(5);
     tarn_driver_exec exec = NULL;
@@ -45,9 +47,8 @@ START_TEST(an_updated_graph_runs_the_new_section)
     test_await_destructors(0);
     ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
 }
-END_TEST
 
-START_TEST(the_captures_handle_is_gone_and_the_graph_has_its_template)
+TEST(graph_update, the_captures_handle_is_gone_and_the_graph_has_its_template)
 {
     tarn_graph *graph = make_graph(5);
     tarn_capture *capture = section(6, world.outputs[0], 0);
@@ -70,9 +71,8 @@ START_TEST(the_captures_handle_is_gone_and_the_graph_has_its_template)
     test_expect_words(world.stream, world.outputs[0], 6, WORDS);
     test_destroy_graph(clone);
 }
-END_TEST
 
-START_TEST(memory_of_the_old_section_is_free_when_the_update_is_made)
+TEST(graph_update, memory_of_the_old_section_is_free_when_the_update_is_made)
 {
     void *big;
     tarn_capture *capture = NULL;
@@ -97,9 +97,8 @@ START_TEST(memory_of_the_old_section_is_free_when_the_update_is_made)
     OK(tarn_free(temporary));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_running_launch_keeps_the_memory_of_the_old_section)
+TEST(graph_update, a_running_launch_keeps_the_memory_of_the_old_section)
 {
     void *others[8];
     tarn_graph *graph = make_graph(7);
@@ -126,10 +125,9 @@ START_TEST(a_running_launch_keeps_the_memory_of_the_old_section)
         OK(tarn_free(others[i]));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* Both sections have their temporary at one address. */
-START_TEST(the_next_launch_on_another_stream_is_behind_the_one_under_way)
+TEST(graph_update, the_next_launch_on_another_stream_is_behind_the_one_under_way)
 {
     tarn_graph *graph = make_graph(1);
     const void *old = temporary;
@@ -145,9 +143,8 @@ START_TEST(the_next_launch_on_another_stream_is_behind_the_one_under_way)
     test_expect_words(world.stream, world.outputs[1], 10, WORDS);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_section_of_another_form_is_refused_and_not_lost)
+TEST(graph_update, a_section_of_another_form_is_refused_and_not_lost)
 {
     tarn_graph *graph = make_graph(5);
     tarn_capture *capture = section(6, world.outputs[0], 2);
@@ -164,9 +161,8 @@ START_TEST(a_section_of_another_form_is_refused_and_not_lost)
     OK(tarn_graph_destroy(graph));
     OK(tarn_graph_destroy(another));
 }
-END_TEST
 
-START_TEST(a_refused_section_may_be_aborted_or_be_for_another_graph)
+TEST(graph_update, a_refused_section_may_be_aborted_or_be_for_another_graph)
 {
     tarn_graph *graph = make_graph(5);
     tarn_graph *longer = test_capture_end(section(6, world.outputs[0], 2));
@@ -184,9 +180,8 @@ START_TEST(a_refused_section_may_be_aborted_or_be_for_another_graph)
     test_await_destructors(0);
     ck_assert_uint_eq(test_stats(world.pool).captured_bytes, 0);
 }
-END_TEST
 
-START_TEST(bad_arguments_of_update_are_refused)
+TEST(graph_update, bad_arguments_of_update_are_refused)
 {
     uint64_t zeros[64] = {0};
     tarn_pool *other = test_pool("other");
@@ -208,7 +203,6 @@ START_TEST(bad_arguments_of_update_are_refused)
     OK(tarn_graph_destroy(graph));
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
 struct attempt {
     tarn_graph *graph;
@@ -222,7 +216,7 @@ static void update_elsewhere(void *argument)
     STATUS(TARN_ERR_WRONG_THREAD, tarn_graph_update(attempt->graph, attempt->capture));
 }
 
-START_TEST(a_capture_of_another_thread_is_refused)
+TEST(graph_update, a_capture_of_another_thread_is_refused)
 {
     struct attempt attempt = {.graph = make_graph(5)};
 
@@ -231,9 +225,8 @@ START_TEST(a_capture_of_another_thread_is_refused)
     OK(tarn_graph_update(attempt.graph, attempt.capture));
     OK(tarn_graph_destroy(attempt.graph));
 }
-END_TEST
 
-START_TEST(a_broken_capture_updates_nothing)
+TEST(graph_update, a_broken_capture_updates_nothing)
 {
     tarn_graph *graph = make_graph(5);
     tarn_capture *capture = section(6, world.outputs[0], 0);
@@ -245,9 +238,8 @@ START_TEST(a_broken_capture_updates_nothing)
     test_expect_words(world.stream, world.outputs[0], 5, WORDS);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(after_a_refusal_of_the_drivers_it_can_be_tried_again)
+TEST(graph_update, after_a_refusal_of_the_drivers_it_can_be_tried_again)
 {
     tarn_graph *graph = make_graph(5);
     tarn_capture *capture = section(6, world.outputs[0], 0);
@@ -262,9 +254,8 @@ START_TEST(after_a_refusal_of_the_drivers_it_can_be_tried_again)
     test_expect_words(world.stream, world.outputs[0], 6, WORDS);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(an_update_disturbs_no_capture_elsewhere)
+TEST(graph_update, an_update_disturbs_no_capture_elsewhere)
 {
     tarn_graph *graph = make_graph(5);
     tarn_capture *capture = section(6, world.outputs[0], 0);
@@ -274,27 +265,4 @@ START_TEST(an_update_disturbs_no_capture_elsewhere)
     ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_ACTIVE);
     test_destroy_graph(test_end_capture(world.side));
     OK(tarn_graph_destroy(graph));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("graph_update");
-    TCase *tcase = tcase_create("graph_update");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_outputs_open, test_outputs_close);
-    tcase_add_test(tcase, an_updated_graph_runs_the_new_section);
-    tcase_add_test(tcase, the_captures_handle_is_gone_and_the_graph_has_its_template);
-    tcase_add_test(tcase, memory_of_the_old_section_is_free_when_the_update_is_made);
-    tcase_add_test(tcase, a_running_launch_keeps_the_memory_of_the_old_section);
-    tcase_add_test(tcase, the_next_launch_on_another_stream_is_behind_the_one_under_way);
-    tcase_add_test(tcase, a_section_of_another_form_is_refused_and_not_lost);
-    tcase_add_test(tcase, a_refused_section_may_be_aborted_or_be_for_another_graph);
-    tcase_add_test(tcase, bad_arguments_of_update_are_refused);
-    tcase_add_test(tcase, a_capture_of_another_thread_is_refused);
-    tcase_add_test(tcase, a_broken_capture_updates_nothing);
-    tcase_add_test(tcase, after_a_refusal_of_the_drivers_it_can_be_tried_again);
-    tcase_add_test(tcase, an_update_disturbs_no_capture_elsewhere);
-    return test_main(suite);
 }

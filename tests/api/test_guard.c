@@ -89,7 +89,10 @@ static void expect_stale(tarn_graph *graph)
     expect_words_of_error(words);
 }
 
-START_TEST(a_guarded_graph_is_replayed_as_any)
+SUITE("guards")
+GROUP(blocks, open_world, close_world)
+
+TEST(blocks, a_guarded_graph_is_replayed_as_any)
 {
     for (int guard = TARN_GUARD_IGNORE; guard <= TARN_GUARD_REFUSE; guard++) {
         tarn_graph *graph = make_graph((tarn_guard)guard);
@@ -100,9 +103,8 @@ START_TEST(a_guarded_graph_is_replayed_as_any)
     }
     OK(tarn_free(input));
 }
-END_TEST
 
-START_TEST(a_graph_whose_input_was_freed_is_refused)
+TEST(blocks, a_graph_whose_input_was_freed_is_refused)
 {
     tarn_graph *graph = make_graph(TARN_GUARD_REFUSE);
 
@@ -112,9 +114,8 @@ START_TEST(a_graph_whose_input_was_freed_is_refused)
     expect_stale(graph);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(unguarded_it_is_not)
+TEST(blocks, unguarded_it_is_not)
 {
     tarn_graph *graph = make_graph(TARN_GUARD_IGNORE);
 
@@ -124,9 +125,8 @@ START_TEST(unguarded_it_is_not)
     test_synchronize(world.stream);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(the_same_address_again_makes_no_graph_fresh)
+TEST(blocks, the_same_address_again_makes_no_graph_fresh)
 {
     tarn_graph *graph = make_graph(TARN_GUARD_REFUSE);
 
@@ -139,9 +139,8 @@ START_TEST(the_same_address_again_makes_no_graph_fresh)
     OK(tarn_free(input));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(what_is_kept_is_given_to_nobody_before_the_graph_is_gone)
+TEST(blocks, what_is_kept_is_given_to_nobody_before_the_graph_is_gone)
 {
     tarn_graph *graph = make_graph(TARN_GUARD_KEEP);
     void *others[8];
@@ -165,10 +164,9 @@ START_TEST(what_is_kept_is_given_to_nobody_before_the_graph_is_gone)
     OK(tarn_pool_trim(world.default_pool, NULL));
     ck_assert_int_ne(test_state_of(world.default_pool, input), TARN_EXTENT_PENDING);
 }
-END_TEST
 
 /* A launch of a graph that was destroyed may still run. */
-START_TEST(what_was_kept_waits_for_the_last_launch)
+TEST(blocks, what_was_kept_waits_for_the_last_launch)
 {
     tarn_graph *graph = make_graph(TARN_GUARD_KEEP);
 
@@ -182,9 +180,8 @@ START_TEST(what_was_kept_waits_for_the_last_launch)
     ck_assert_int_ne(test_state_of(world.default_pool, input), TARN_EXTENT_PENDING);
     test_expect_words(world.stream, output, 7, WORDS);
 }
-END_TEST
 
-START_TEST(a_block_of_several_graphs_is_kept_for_the_last)
+TEST(blocks, a_block_of_several_graphs_is_kept_for_the_last)
 {
     tarn_graph *first = make_graph(TARN_GUARD_KEEP);
     tarn_graph *second = make_graph(TARN_GUARD_KEEP);
@@ -203,10 +200,9 @@ START_TEST(a_block_of_several_graphs_is_kept_for_the_last)
     OK(tarn_graph_destroy(second));
     OK(tarn_graph_destroy(refused));
 }
-END_TEST
 
 /* The graph's own look knows what its guard keeps; another guard would let it go. */
-START_TEST(what_is_kept_is_no_mistake_and_no_other_guards)
+TEST(blocks, what_is_kept_is_no_mistake_and_no_other_guards)
 {
     tarn_graph *graph = make_graph(TARN_GUARD_KEEP);
     tarn_graph *other = make_graph(TARN_GUARD_IGNORE);
@@ -237,9 +233,8 @@ START_TEST(what_is_kept_is_no_mistake_and_no_other_guards)
     OK(tarn_graph_destroy(graph));
     OK(tarn_graph_destroy(other));
 }
-END_TEST
 
-START_TEST(what_is_kept_keeps_its_pool)
+TEST(blocks, what_is_kept_keeps_its_pool)
 {
     tarn_pool *weights = test_pool("weights");
     tarn_graph *graph;
@@ -258,9 +253,10 @@ START_TEST(what_is_kept_keeps_its_pool)
     OK(tarn_pool_trim(world.pool, NULL)); /* the next call finds it idle */
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
 }
-END_TEST
 
-START_TEST(a_pool_guards_its_graphs)
+GROUP(others, open_world, close_world)
+
+TEST(others, a_pool_guards_its_graphs)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *pool;
@@ -282,7 +278,6 @@ START_TEST(a_pool_guards_its_graphs)
     OK(tarn_graph_destroy(graph));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
 /* A pool whose graphs are guarded from their end or adoption on. */
 static tarn_pool *guarding_pool(void)
@@ -308,7 +303,7 @@ static const char *const audit_calls[] = {"cuGraphGetNodes", "cuGraphNodeGetType
                                           "cuGraphMemcpyNodeGetParams"};
 enum { AUDIT_CALLS = sizeof audit_calls / sizeof audit_calls[0] };
 
-START_TEST(an_end_whose_guard_cannot_be_made_leaves_no_executable)
+TEST_LOOP(others, an_end_whose_guard_cannot_be_made_leaves_no_executable, 0, AUDIT_CALLS)
 {
     tarn_pool *pool = guarding_pool();
     tarn_capture *capture = section(pool);
@@ -325,9 +320,8 @@ START_TEST(an_end_whose_guard_cannot_be_made_leaves_no_executable)
     OK(tarn_graph_destroy(graph));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
-START_TEST(an_adoption_whose_guard_cannot_be_made_leaves_no_executable)
+TEST_LOOP(others, an_adoption_whose_guard_cannot_be_made_leaves_no_executable, 0, AUDIT_CALLS)
 {
     tarn_pool *pool = guarding_pool();
     tarn_graph *graph = UNTOUCHED;
@@ -348,10 +342,9 @@ START_TEST(an_adoption_whose_guard_cannot_be_made_leaves_no_executable)
     OK(tarn_graph_destroy(graph));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
 /* A graph whose input is freed before its capture ends is stale from its first moment on. */
-START_TEST(what_is_freed_in_the_capture_is_missed_at_its_end)
+TEST(others, what_is_freed_in_the_capture_is_missed_at_its_end)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *pool;
@@ -368,9 +361,8 @@ START_TEST(what_is_freed_in_the_capture_is_missed_at_its_end)
     OK(tarn_graph_destroy(graph));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
-START_TEST(its_own_memory_is_not_watched)
+TEST(blocks, its_own_memory_is_not_watched)
 {
     void *kept;
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
@@ -386,10 +378,9 @@ START_TEST(its_own_memory_is_not_watched)
     expect_stale(graph);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* Of its own pool, in memory of which nothing was captured. */
-START_TEST(an_input_of_its_own_pool_is_watched)
+TEST(blocks, an_input_of_its_own_pool_is_watched)
 {
     tarn_graph *graph;
 
@@ -401,9 +392,8 @@ START_TEST(an_input_of_its_own_pool_is_watched)
     expect_stale(graph);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_restore_that_frees_an_input_is_noticed)
+TEST(others, a_restore_that_frees_an_input_is_noticed)
 {
     tarn_checkpoint *checkpoint = NULL;
     tarn_pool *weights = test_pool("weights");
@@ -427,10 +417,9 @@ START_TEST(a_restore_that_frees_an_input_is_noticed)
     test_wait_for_all();
     OK(tarn_pool_destroy(weights));
 }
-END_TEST
 
 /* What is kept makes way for what a restore brings back. */
-START_TEST(a_restore_over_kept_memory_makes_the_graph_stale)
+TEST(others, a_restore_over_kept_memory_makes_the_graph_stale)
 {
     tarn_checkpoint *checkpoint = NULL;
     tarn_pool *weights = test_pool("weights");
@@ -451,10 +440,9 @@ START_TEST(a_restore_over_kept_memory_makes_the_graph_stale)
     OK(tarn_free(input));
     OK(tarn_pool_destroy(weights));
 }
-END_TEST
 
 /* A block of a capture that was aborted goes with its pool, whoever refers to it. */
-START_TEST(a_discarded_input_goes_with_its_pool)
+TEST(others, a_discarded_input_goes_with_its_pool)
 {
     tarn_pool *first = test_pool("first");
     tarn_capture *aborted = test_capture_on(first, world.side, TARN_CAPTURE_RELAXED);
@@ -475,7 +463,6 @@ START_TEST(a_discarded_input_goes_with_its_pool)
     OK(tarn_graph_destroy(graph));
     OK(tarn_graph_destroy(keeper));
 }
-END_TEST
 
 static void free_input(void *argument)
 {
@@ -483,7 +470,7 @@ static void free_input(void *argument)
     OK(tarn_free(input));
 }
 
-START_TEST(another_thread_frees_it)
+TEST(others, another_thread_frees_it)
 {
     tarn_graph *graph = make_graph(TARN_GUARD_REFUSE);
 
@@ -491,10 +478,9 @@ START_TEST(another_thread_frees_it)
     expect_stale(graph);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* A guard that ends leaves the block as any: its next free is its arena's affair. */
-START_TEST(a_guard_that_ended_tells_nobody)
+TEST(others, a_guard_that_ended_tells_nobody)
 {
     tarn_graph *graph = make_graph(TARN_GUARD_REFUSE);
 
@@ -503,9 +489,8 @@ START_TEST(a_guard_that_ended_tells_nobody)
     OK(tarn_graph_check(graph));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(what_is_accepted_is_no_reason_to_refuse)
+TEST(others, what_is_accepted_is_no_reason_to_refuse)
 {
     tarn_audit_options options = TARN_AUDIT_OPTIONS_INIT;
     tarn_graph *graph = make_graph(TARN_GUARD_IGNORE);
@@ -522,9 +507,8 @@ START_TEST(what_is_accepted_is_no_reason_to_refuse)
     output = NULL;
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(bad_guards_change_nothing)
+TEST(others, bad_guards_change_nothing)
 {
     tarn_audit_options options = TARN_AUDIT_OPTIONS_INIT;
     tarn_pool_options pool_options = TARN_POOL_OPTIONS_INIT;
@@ -548,38 +532,4 @@ START_TEST(bad_guards_change_nothing)
     OK(tarn_graph_destroy(graph));
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_graph_guard(graph, TARN_GUARD_KEEP, NULL));
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_graph_check(graph));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("guards");
-    TCase *blocks = test_case(suite, "blocks", open_world, close_world);
-    TCase *others = test_case(suite, "others", open_world, close_world);
-
-    tcase_add_test(blocks, a_guarded_graph_is_replayed_as_any);
-    tcase_add_test(blocks, a_graph_whose_input_was_freed_is_refused);
-    tcase_add_test(blocks, unguarded_it_is_not);
-    tcase_add_test(blocks, the_same_address_again_makes_no_graph_fresh);
-    tcase_add_test(blocks, what_is_kept_is_given_to_nobody_before_the_graph_is_gone);
-    tcase_add_test(blocks, what_was_kept_waits_for_the_last_launch);
-    tcase_add_test(blocks, a_block_of_several_graphs_is_kept_for_the_last);
-    tcase_add_test(blocks, what_is_kept_is_no_mistake_and_no_other_guards);
-    tcase_add_test(blocks, what_is_kept_keeps_its_pool);
-    tcase_add_test(blocks, its_own_memory_is_not_watched);
-    tcase_add_test(blocks, an_input_of_its_own_pool_is_watched);
-    tcase_add_test(others, a_pool_guards_its_graphs);
-    tcase_add_loop_test(others, an_end_whose_guard_cannot_be_made_leaves_no_executable, 0,
-                        AUDIT_CALLS);
-    tcase_add_loop_test(others, an_adoption_whose_guard_cannot_be_made_leaves_no_executable, 0,
-                        AUDIT_CALLS);
-    tcase_add_test(others, what_is_freed_in_the_capture_is_missed_at_its_end);
-    tcase_add_test(others, a_restore_that_frees_an_input_is_noticed);
-    tcase_add_test(others, a_restore_over_kept_memory_makes_the_graph_stale);
-    tcase_add_test(others, a_discarded_input_goes_with_its_pool);
-    tcase_add_test(others, another_thread_frees_it);
-    tcase_add_test(others, a_guard_that_ended_tells_nobody);
-    tcase_add_test(others, what_is_accepted_is_no_reason_to_refuse);
-    tcase_add_test(others, bad_guards_change_nothing);
-    return test_main(suite);
 }

@@ -94,7 +94,10 @@ static bool has_failed(void)
         (refused) += 1;                                                                            \
     }
 
-START_TEST(a_device_is_not_opened)
+SUITE("a host without memory")
+GROUP(open, NULL, .left_out = !HAS_OWN_CALLOC)
+
+TEST(open, a_device_is_not_opened)
 {
     tarn_device *device = UNTOUCHED;
     int refused = 0;
@@ -104,10 +107,11 @@ START_TEST(a_device_is_not_opened)
     ck_assert_int_gt(refused, 0);
     OK(tarn_device_close(device));
 }
-END_TEST
+
+GROUP(calls, test_world_open, test_world_close, .left_out = !HAS_OWN_CALLOC)
 
 /* Records come many at a time: calls until one needs memory. */
-START_TEST(a_pool_is_not_made)
+TEST(calls, a_pool_is_not_made)
 {
     tarn_pool *pools[1000];
     size_t count = 0;
@@ -121,9 +125,8 @@ START_TEST(a_pool_is_not_made)
     while (count > 0)
         OK(tarn_pool_destroy(pools[--count]));
 }
-END_TEST
 
-START_TEST(nothing_is_allocated)
+TEST(calls, nothing_is_allocated)
 {
     void *first = UNTOUCHED;
     void *second = UNTOUCHED;
@@ -137,9 +140,8 @@ START_TEST(nothing_is_allocated)
     OK(tarn_free(first));
     OK(tarn_free(second));
 }
-END_TEST
 
-START_TEST(nothing_aligned_is_allocated)
+TEST(calls, nothing_aligned_is_allocated)
 {
     void *address = UNTOUCHED;
     int refused = 0;
@@ -148,9 +150,8 @@ START_TEST(nothing_aligned_is_allocated)
     ck_assert_int_gt(refused, 0);
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(nothing_zeroed_is_allocated)
+TEST(calls, nothing_zeroed_is_allocated)
 {
     void *address = UNTOUCHED;
     int refused = 0;
@@ -159,9 +160,8 @@ START_TEST(nothing_zeroed_is_allocated)
     ck_assert_int_gt(refused, 0);
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(no_use_is_recorded)
+TEST(calls, no_use_is_recorded)
 {
     void *first = test_malloc(MIB);
     void *second = test_malloc(MIB);
@@ -177,18 +177,16 @@ START_TEST(no_use_is_recorded)
     ck_assert_int_gt(refused, 0);
     OK(tarn_free(first));
 }
-END_TEST
 
-START_TEST(nothing_is_reserved)
+TEST(calls, nothing_is_reserved)
 {
     int refused = 0;
 
     SHORT_BUT(refused, tarn_pool_reserve(world.pool, 64 * MIB, world.stream));
     ck_assert_int_gt(refused, 0);
 }
-END_TEST
 
-START_TEST(no_report_is_made)
+TEST(calls, no_report_is_made)
 {
     void *address = test_alloc(world.pool, MIB, world.stream);
     tarn_layout *layout = UNTOUCHED;
@@ -214,9 +212,8 @@ START_TEST(no_report_is_made)
     tarn_live_diff_destroy(diff);
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(no_tag_is_set_or_saved)
+TEST(calls, no_tag_is_set_or_saved)
 {
     void *address = test_alloc(world.pool, MIB, world.stream);
     tarn_checkpoint *checkpoint = UNTOUCHED;
@@ -236,9 +233,8 @@ START_TEST(no_tag_is_set_or_saved)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(no_capture_is_begun_or_ended)
+TEST(calls, no_capture_is_begun_or_ended)
 {
     tarn_capture *capture = UNTOUCHED;
     tarn_graph *graph = UNTOUCHED;
@@ -251,9 +247,8 @@ START_TEST(no_capture_is_begun_or_ended)
     ck_assert_int_gt(refused, 0);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(no_route_is_begun)
+TEST(calls, no_route_is_begun)
 {
     tarn_route *route = UNTOUCHED;
     int refused = 0;
@@ -263,7 +258,6 @@ START_TEST(no_route_is_begun)
     ck_assert_int_gt(refused, 0);
     OK(tarn_end_allocate_to_pool(route));
 }
-END_TEST
 
 static bool free_nothing(tarn_device *device, size_t wanted_bytes, void *user)
 {
@@ -280,7 +274,7 @@ static void observe_nothing(tarn_device *device, const tarn_out_of_memory *what,
     (void)user;
 }
 
-START_TEST(no_callback_is_registered)
+TEST(calls, no_callback_is_registered)
 {
     int refused = 0;
 
@@ -292,9 +286,8 @@ START_TEST(no_callback_is_registered)
     OK(tarn_device_remove_free_callback(world.device, free_nothing, NULL));
     OK(tarn_device_remove_oom_observer(world.device, observe_nothing, NULL));
 }
-END_TEST
 
-START_TEST(no_graph_is_adopted)
+TEST(calls, no_graph_is_adopted)
 {
     tarn_graph *graph = UNTOUCHED;
     tn_cu_graph nodes;
@@ -306,9 +299,8 @@ START_TEST(no_graph_is_adopted)
     ck_assert_int_gt(refused, 0);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(no_graphs_memory_is_counted)
+TEST(calls, no_graphs_memory_is_counted)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     tarn_graph_memory_info memory = TARN_GRAPH_MEMORY_INFO_INIT;
@@ -325,9 +317,8 @@ START_TEST(no_graphs_memory_is_counted)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(test_live_block(world.pool)));
 }
-END_TEST
 
-START_TEST(no_graph_is_looked_through_or_guarded)
+TEST(calls, no_graph_is_looked_through_or_guarded)
 {
     tarn_audit *audit = UNTOUCHED;
     tarn_driver_graph nodes;
@@ -354,9 +345,8 @@ START_TEST(no_graph_is_looked_through_or_guarded)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(no_graphs_are_compared)
+TEST(calls, no_graphs_are_compared)
 {
     tarn_graph_diff *diff = UNTOUCHED;
     tarn_driver_graph nodes;
@@ -376,9 +366,8 @@ START_TEST(no_graphs_are_compared)
     ck_assert_int_gt(refused, 0);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(no_graph_is_captured_into)
+TEST(calls, no_graph_is_captured_into)
 {
     tarn_capture *capture = UNTOUCHED;
     tn_cu_graph nodes;
@@ -392,9 +381,8 @@ START_TEST(no_graph_is_captured_into)
     OK(tarn_capture_end(capture, NULL));
     test_destroy_graph(nodes);
 }
-END_TEST
 
-START_TEST(no_checkpoint_is_taken_or_restored)
+TEST(calls, no_checkpoint_is_taken_or_restored)
 {
     void *address = test_alloc(world.pool, 3 * MIB, world.stream); /* contents of one chunk */
     tarn_checkpoint *checkpoint = UNTOUCHED;
@@ -418,37 +406,4 @@ START_TEST(no_checkpoint_is_taken_or_restored)
     OK(tarn_free(delta->revived[0].block.address));
     tarn_delta_destroy(delta);
     OK(tarn_checkpoint_destroy(checkpoint));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("a host without memory");
-    TCase *tcase = tcase_create("open");
-
-    if (!HAS_OWN_CALLOC)
-        return test_main(suite);
-    suite_add_tcase(suite, tcase);
-    tcase_add_test(tcase, a_device_is_not_opened);
-    tcase = tcase_create("calls");
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, a_pool_is_not_made);
-    tcase_add_test(tcase, nothing_is_allocated);
-    tcase_add_test(tcase, nothing_aligned_is_allocated);
-    tcase_add_test(tcase, nothing_zeroed_is_allocated);
-    tcase_add_test(tcase, no_use_is_recorded);
-    tcase_add_test(tcase, nothing_is_reserved);
-    tcase_add_test(tcase, no_report_is_made);
-    tcase_add_test(tcase, no_tag_is_set_or_saved);
-    tcase_add_test(tcase, no_capture_is_begun_or_ended);
-    tcase_add_test(tcase, no_route_is_begun);
-    tcase_add_test(tcase, no_callback_is_registered);
-    tcase_add_test(tcase, no_graph_is_adopted);
-    tcase_add_test(tcase, no_graphs_memory_is_counted);
-    tcase_add_test(tcase, no_graph_is_looked_through_or_guarded);
-    tcase_add_test(tcase, no_graphs_are_compared);
-    tcase_add_test(tcase, no_graph_is_captured_into);
-    tcase_add_test(tcase, no_checkpoint_is_taken_or_restored);
-    return test_main(suite);
 }

@@ -75,8 +75,10 @@ static struct cost allocate(void)
     return cost;
 }
 
+GROUP(rungs, open_world, close_world)
+
 /* Rung 1, which is part of every attempt. */
-START_TEST(a_finished_use_on_another_stream_is_looked_for_first)
+TEST(rungs, a_finished_use_on_another_stream_is_looked_for_first)
 {
     void *block = test_alloc(world.pool, BYTES, world.stream);
     struct cost cost;
@@ -89,10 +91,11 @@ START_TEST(a_finished_use_on_another_stream_is_looked_for_first)
     ck_assert_uint_eq(cost.retries + cost.waits + cost.maps, 0);
     OK(tarn_free(cost.address));
 }
-END_TEST
+
+GROUP(still, open_still, close_world)
 
 /* Rung 2. */
-START_TEST(idle_chunks_of_another_stream_are_taken_as_they_are)
+TEST(still, idle_chunks_of_another_stream_are_taken_as_they_are)
 {
     void *block = test_alloc(world.pool, BYTES, world.side);
     struct cost cost;
@@ -106,7 +109,6 @@ START_TEST(idle_chunks_of_another_stream_are_taken_as_they_are)
     ck_assert_uint_eq(cost.waits + cost.maps, 0);
     OK(tarn_free(cost.address));
 }
-END_TEST
 
 /* What a callback of the user knows: a block to free. */
 struct hoard {
@@ -129,7 +131,7 @@ static bool give_hoard(tarn_device *device, size_t wanted_bytes, void *user)
 }
 
 /* Rung 3. */
-START_TEST(a_callback_frees_what_is_needed)
+TEST(rungs, a_callback_frees_what_is_needed)
 {
     void *block = test_alloc(world.pool, BYTES, world.stream);
     struct hoard empty = {0};
@@ -155,7 +157,6 @@ START_TEST(a_callback_frees_what_is_needed)
     OK(tarn_free(cost.address));
     OK(tarn_free(spared.block));
 }
-END_TEST
 
 /* Of a pool with a route: gives it up, and then a block. */
 struct quitter {
@@ -184,7 +185,7 @@ static bool quit(tarn_device *device, size_t wanted_bytes, void *user)
     return true;
 }
 
-START_TEST(a_callback_that_gives_up_the_pool_leaves_it_to_the_allocation)
+TEST(rungs, a_callback_that_gives_up_the_pool_leaves_it_to_the_allocation)
 {
     struct quitter quitter = {test_pool("routed"), NULL,
                               test_alloc(world.pool, BYTES, world.stream)};
@@ -204,10 +205,9 @@ START_TEST(a_callback_that_gives_up_the_pool_leaves_it_to_the_allocation)
     OK(tarn_device_trim(world.device, 0, NULL)); /* waits for the device */
     ck_assert_uint_eq(test_device_stats().pool_count, pools - 1);
 }
-END_TEST
 
 /* Rung 4: four cached chunks of other sizes, of a pool that is gone. */
-START_TEST(cached_chunks_of_other_sizes_are_given_back)
+TEST(rungs, cached_chunks_of_other_sizes_are_given_back)
 {
     tarn_pool *gone = test_pool("gone");
     void *quarters[4];
@@ -226,10 +226,9 @@ START_TEST(cached_chunks_of_other_sizes_are_given_back)
     ck_assert_uint_eq(test_device_stats().cached_bytes, 0);
     OK(tarn_free(cost.address));
 }
-END_TEST
 
 /* No more than is needed of it. */
-START_TEST(the_cache_keeps_what_is_not_needed)
+TEST(rungs, the_cache_keeps_what_is_not_needed)
 {
     tarn_pool *gone = test_pool("gone");
     void *address = test_alloc(gone, BYTES, world.stream);
@@ -244,10 +243,9 @@ START_TEST(the_cache_keeps_what_is_not_needed)
     ck_assert_uint_gt(test_device_stats().cached_bytes, 0);
     OK(tarn_free(address));
 }
-END_TEST
 
 /* Rung 5. */
-START_TEST(idle_chunks_of_another_pool_are_given_back)
+TEST(rungs, idle_chunks_of_another_pool_are_given_back)
 {
     struct cost cost;
 
@@ -260,10 +258,9 @@ START_TEST(idle_chunks_of_another_pool_are_given_back)
     ck_assert_uint_eq(test_stats(other).mapped_bytes, 0);
     OK(tarn_free(cost.address));
 }
-END_TEST
 
 /* Rung 5 still: no pool has a piece that is large enough, but together they have. */
-START_TEST(idle_chunks_of_several_pools_are_put_together)
+TEST(rungs, idle_chunks_of_several_pools_are_put_together)
 {
     void *kept = test_alloc(world.pool, BYTES / 2, world.side);
     void *split = test_alloc(world.pool, BYTES / 2, world.side);
@@ -281,10 +278,9 @@ START_TEST(idle_chunks_of_several_pools_are_put_together)
     OK(tarn_free(kept));
     OK(tarn_free(edge));
 }
-END_TEST
 
 /* Rung 6: 62 MiB are one chunk of 64, or five. */
-START_TEST(growth_takes_no_more_than_it_must)
+TEST(rungs, growth_takes_no_more_than_it_must)
 {
     void *address = NULL;
 
@@ -295,7 +291,6 @@ START_TEST(growth_takes_no_more_than_it_must)
     ck_assert_uint_eq(test_device_stats().ladder_retries, 1);
     OK(tarn_free(address));
 }
-END_TEST
 
 /* Rung 7, for each of the rungs that it is followed by. Those before it have helped nobody but for the frugal growth,
  * which is tried once, as a retry. */
@@ -315,7 +310,7 @@ static void expect_filled(const void *block)
         ck_assert_uint_eq(((const volatile uint32_t *)block)[i], 7);
 }
 
-START_TEST(a_wait_proves_what_other_streams_freed)
+TEST(still, a_wait_proves_what_other_streams_freed)
 {
     void *block = test_alloc(world.pool, BYTES, world.side);
     struct cost cost;
@@ -332,9 +327,8 @@ START_TEST(a_wait_proves_what_other_streams_freed)
     ck_assert_uint_eq(cost.maps, 0);
     OK(tarn_free(cost.address));
 }
-END_TEST
 
-START_TEST(a_wait_ends_uses_on_other_streams)
+TEST(rungs, a_wait_ends_uses_on_other_streams)
 {
     void *block = test_alloc(world.pool, BYTES, world.stream);
     struct cost cost;
@@ -350,9 +344,8 @@ START_TEST(a_wait_ends_uses_on_other_streams)
     ck_assert_uint_eq(cost.maps, 0);
     OK(tarn_free(cost.address));
 }
-END_TEST
 
-START_TEST(a_wait_proves_what_other_pools_have_free)
+TEST(rungs, a_wait_proves_what_other_pools_have_free)
 {
     void *block = test_alloc(other, BYTES, world.stream);
     void *beside = test_linear_alloc(4096); /* the block's memory goes with it */
@@ -371,19 +364,17 @@ START_TEST(a_wait_proves_what_other_pools_have_free)
     OK(tarn_free(cost.address));
     test_linear_free(beside);
 }
-END_TEST
 
-START_TEST(a_reserve_goes_down_the_ladder_too)
+TEST(rungs, a_reserve_goes_down_the_ladder_too)
 {
     OK(tarn_free(test_alloc(other, 2 * (size_t)BYTES, world.side)));
     leave_free(0);
     OK(tarn_pool_reserve(world.pool, BYTES, world.stream));
     ck_assert_uint_ge(test_stats(world.pool).mapped_bytes, BYTES);
 }
-END_TEST
 
 /* All rungs, in the strictest mode. */
-START_TEST(the_ladder_breaks_no_capture)
+TEST(rungs, the_ladder_breaks_no_capture)
 {
     tarn_capture *capture;
     tarn_graph *graph;
@@ -403,10 +394,9 @@ START_TEST(the_ladder_breaks_no_capture)
     test_synchronize(world.stream);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* Memory of a graph that is there is no rung's. */
-START_TEST(memory_of_graphs_is_not_taken)
+TEST(rungs, memory_of_graphs_is_not_taken)
 {
     void *address = UNTOUCHED;
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
@@ -425,9 +415,8 @@ START_TEST(memory_of_graphs_is_not_taken)
     OK(tarn_pool_malloc(other, BYTES, 0, world.side, &address)); /* it goes with the launch */
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(a_request_that_no_device_can_serve_disturbs_nobody)
+TEST(rungs, a_request_that_no_device_can_serve_disturbs_nobody)
 {
     void *address = UNTOUCHED;
     struct hoard hoard = {.block = test_alloc(world.pool, 4096, world.stream)};
@@ -446,10 +435,9 @@ START_TEST(a_request_that_no_device_can_serve_disturbs_nobody)
     OK(tarn_device_remove_free_callback(world.device, give_hoard, &hoard));
     OK(tarn_free(hoard.block));
 }
-END_TEST
 
 /* A pool's own limit is not helped by what others give. */
-START_TEST(a_limited_pool_takes_from_itself_alone)
+TEST(rungs, a_limited_pool_takes_from_itself_alone)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *limited;
@@ -469,10 +457,9 @@ START_TEST(a_limited_pool_takes_from_itself_alone)
     OK(tarn_free(address));
     OK(tarn_pool_destroy(limited));
 }
-END_TEST
 
 /* What it has free counts: a growth for the rest stays within its limit, so that it may take from others. */
-START_TEST(a_limited_pool_takes_from_others_what_it_may_still_map)
+TEST(rungs, a_limited_pool_takes_from_others_what_it_may_still_map)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *limited;
@@ -493,7 +480,6 @@ START_TEST(a_limited_pool_takes_from_others_what_it_may_still_map)
     OK(tarn_free(first));
     OK(tarn_pool_destroy(limited));
 }
-END_TEST
 
 /* Uses and destroys as many streams as are to vanish, in a pool at its limit. */
 static void let_streams_vanish(tarn_pool *pool, int count)
@@ -507,7 +493,7 @@ static void let_streams_vanish(tarn_pool *pool, int count)
 }
 
 /* _i: whether the pool has a checkpoint, whose blocks come back to their stream. */
-START_TEST(streams_that_vanish_leave_no_arenas)
+TEST_LOOP(rungs, streams_that_vanish_leave_no_arenas, 0, 2)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_checkpoint *checkpoint = NULL;
@@ -531,9 +517,8 @@ START_TEST(streams_that_vanish_leave_no_arenas)
     }
     OK(tarn_pool_destroy(limited));
 }
-END_TEST
 
-START_TEST(streams_that_vanish_leave_no_arenas_where_other_pools_take_their_memory)
+TEST(rungs, streams_that_vanish_leave_no_arenas_where_other_pools_take_their_memory)
 {
     let_streams_vanish(other, 1);
     prove_idle();
@@ -541,38 +526,4 @@ START_TEST(streams_that_vanish_leave_no_arenas_where_other_pools_take_their_memo
     OK(tarn_free(test_alloc(world.pool, 4096, world.stream)));
     ck_assert_uint_eq(test_stats(other).mapped_bytes, 0);
     ck_assert_uint_eq(test_stats(other).arena_count, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("ladder");
-    TCase *rungs = tcase_create("rungs");
-    TCase *still = tcase_create("still");
-
-    tcase_add_checked_fixture(rungs, open_world, close_world);
-    tcase_add_test(rungs, a_finished_use_on_another_stream_is_looked_for_first);
-    tcase_add_test(rungs, a_callback_frees_what_is_needed);
-    tcase_add_test(rungs, a_callback_that_gives_up_the_pool_leaves_it_to_the_allocation);
-    tcase_add_test(rungs, cached_chunks_of_other_sizes_are_given_back);
-    tcase_add_test(rungs, the_cache_keeps_what_is_not_needed);
-    tcase_add_test(rungs, idle_chunks_of_another_pool_are_given_back);
-    tcase_add_test(rungs, idle_chunks_of_several_pools_are_put_together);
-    tcase_add_test(rungs, growth_takes_no_more_than_it_must);
-    tcase_add_test(rungs, a_wait_ends_uses_on_other_streams);
-    tcase_add_test(rungs, a_wait_proves_what_other_pools_have_free);
-    tcase_add_test(rungs, a_reserve_goes_down_the_ladder_too);
-    tcase_add_test(rungs, the_ladder_breaks_no_capture);
-    tcase_add_test(rungs, memory_of_graphs_is_not_taken);
-    tcase_add_test(rungs, a_request_that_no_device_can_serve_disturbs_nobody);
-    tcase_add_test(rungs, a_limited_pool_takes_from_itself_alone);
-    tcase_add_test(rungs, a_limited_pool_takes_from_others_what_it_may_still_map);
-    tcase_add_loop_test(rungs, streams_that_vanish_leave_no_arenas, 0, 2);
-    tcase_add_test(rungs, streams_that_vanish_leave_no_arenas_where_other_pools_take_their_memory);
-    suite_add_tcase(suite, rungs);
-    tcase_add_checked_fixture(still, open_still, close_world);
-    tcase_add_test(still, idle_chunks_of_another_stream_are_taken_as_they_are);
-    tcase_add_test(still, a_wait_proves_what_other_streams_freed);
-    suite_add_tcase(suite, still);
-    return test_main(suite);
 }

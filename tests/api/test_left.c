@@ -313,8 +313,11 @@ static _Noreturn void wait_for_it(enum function function)
     _exit(0);
 }
 
+SUITE("functions that are left")
+GROUP(left, NULL)
+
 /* Nothing tells a function that was left from one that takes long: the wait goes on, and says so. */
-START_TEST(a_long_wait_for_a_function_on_another_thread_says_so)
+TEST_LOOP(left, a_long_wait_for_a_function_on_another_thread_says_so, 0, FUNCTIONS)
 {
     static const char *const sentences[FUNCTIONS] = {"has waited 5 s for its call",
                                                      "has waited 5 s for its call",
@@ -337,49 +340,44 @@ START_TEST(a_long_wait_for_a_function_on_another_thread_says_so)
                   "the process did not wait but ended with status %x; it wrote '%s'", status, text);
     ck_assert_msg(strstr(text, sentences[_i]) != NULL, "no '%s' in '%s'", sentences[_i], text);
 }
-END_TEST
 
 static const char *const names[FUNCTIONS] = {"a free-memory callback", "an out-of-memory observer",
                                              "a route's filter"};
 
-START_TEST(a_function_that_is_left_by_unwinding_ends_the_process)
+TEST_LOOP(left, a_function_that_is_left_by_unwinding_ends_the_process, 0, (WAYS - 1) * FUNCTIONS)
 {
     way = (enum way)(1 + _i / FUNCTIONS);
     expect_end((enum function)(_i % FUNCTIONS), true, CALLS_AGAIN, names[_i % FUNCTIONS]);
 }
-END_TEST
 
-START_TEST(a_call_after_a_jump_out_of_a_function_ends_the_process)
+TEST_LOOP(left, a_call_after_a_jump_out_of_a_function_ends_the_process, 0, 2 * FUNCTIONS)
 {
     way = BY_JUMP;
     expect_end((enum function)(_i % FUNCTIONS), _i >= FUNCTIONS, CALLS_AGAIN, "longjmp");
 }
-END_TEST
 
-START_TEST(a_call_from_deeper_after_a_jump_ends_the_process)
+TEST_LOOP(left, a_call_from_deeper_after_a_jump_ends_the_process, 0, 2 * FUNCTIONS)
 {
     way = BY_JUMP;
     expect_end((enum function)(_i % FUNCTIONS), _i >= FUNCTIONS, CALLS_DEEPER, "longjmp");
 }
-END_TEST
 
-START_TEST(a_call_from_far_deeper_after_a_jump_ends_the_process)
+TEST_LOOP(left, a_call_from_far_deeper_after_a_jump_ends_the_process, 0, 2 * FUNCTIONS)
 {
     way = BY_JUMP;
     expect_end((enum function)(_i % FUNCTIONS), _i >= FUNCTIONS, FAR_DEEPER, "calls again");
 }
-END_TEST
 
-START_TEST(a_steady_call_after_a_jump_ends_the_process)
+TEST_LOOP(left, a_steady_call_after_a_jump_ends_the_process, 0, 4 * (ENDS - ALLOCATES))
 {
     enum then then = (enum then)(ALLOCATES + _i / 2 % (ENDS - ALLOCATES));
 
     way = BY_JUMP;
     expect_end(_i / 2 < ENDS - ALLOCATES ? FREE_CALLBACK : OBSERVER, _i % 2 != 0, then, "longjmp");
 }
-END_TEST
 
-START_TEST(a_steady_call_on_another_device_after_a_jump_ends_the_process)
+TEST_LOOP(left, a_steady_call_on_another_device_after_a_jump_ends_the_process, 0,
+          (ENDS - ALLOCATES) * FUNCTIONS)
 {
     enum then then = (enum then)(ALLOCATES + _i % (ENDS - ALLOCATES));
 
@@ -387,33 +385,9 @@ START_TEST(a_steady_call_on_another_device_after_a_jump_ends_the_process)
     on_another_device = true;
     expect_end((enum function)(_i / (ENDS - ALLOCATES)), false, then, "longjmp");
 }
-END_TEST
 
-START_TEST(a_thread_that_ends_after_a_jump_ends_the_process)
+TEST_LOOP(left, a_thread_that_ends_after_a_jump_ends_the_process, 0, FUNCTIONS)
 {
     way = BY_JUMP;
     expect_end((enum function)_i, true, ENDS, "its thread has ended");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("functions that are left");
-    TCase *tcase = tcase_create("left");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_loop_test(tcase, a_function_that_is_left_by_unwinding_ends_the_process, 0,
-                        (WAYS - 1) * FUNCTIONS);
-    tcase_add_loop_test(tcase, a_call_after_a_jump_out_of_a_function_ends_the_process, 0,
-                        2 * FUNCTIONS);
-    tcase_add_loop_test(tcase, a_call_from_deeper_after_a_jump_ends_the_process, 0, 2 * FUNCTIONS);
-    tcase_add_loop_test(tcase, a_call_from_far_deeper_after_a_jump_ends_the_process, 0,
-                        2 * FUNCTIONS);
-    tcase_add_loop_test(tcase, a_steady_call_after_a_jump_ends_the_process, 0,
-                        4 * (ENDS - ALLOCATES));
-    tcase_add_loop_test(tcase, a_steady_call_on_another_device_after_a_jump_ends_the_process, 0,
-                        FUNCTIONS * (ENDS - ALLOCATES));
-    tcase_add_loop_test(tcase, a_thread_that_ends_after_a_jump_ends_the_process, 0, FUNCTIONS);
-    tcase_add_loop_test(tcase, a_long_wait_for_a_function_on_another_thread_says_so, 0, FUNCTIONS);
-    return test_main(suite);
 }

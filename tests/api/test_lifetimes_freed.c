@@ -73,7 +73,10 @@ static void end_all(void)
     test_world_close();
 }
 
-START_TEST(memory_freed_in_its_capture_is_its_streams_there_at_once_and_nobodys_outside)
+SUITE("lifetimes of memory of graphs")
+GROUP(inside, freed_inside, end_all, .name = "freed in its capture")
+
+TEST(inside, memory_freed_in_its_capture_is_its_streams_there_at_once_and_nobodys_outside)
 {
     ck_assert(!is_given(world.side));
     ck_assert(is_given(world.stream));
@@ -81,9 +84,8 @@ START_TEST(memory_freed_in_its_capture_is_its_streams_there_at_once_and_nobodys_
     expect_replay();
     destroy_graph();
 }
-END_TEST
 
-START_TEST(memory_freed_in_its_capture_is_not_freed_there_twice)
+TEST(inside, memory_freed_in_its_capture_is_not_freed_there_twice)
 {
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free_on(block, world.stream));
@@ -91,9 +93,8 @@ START_TEST(memory_freed_in_its_capture_is_not_freed_there_twice)
     expect_replay();
     destroy_graph();
 }
-END_TEST
 
-START_TEST(memory_freed_in_its_capture_is_not_freed_after_it_either)
+TEST(inside, memory_freed_in_its_capture_is_not_freed_after_it_either)
 {
     graph = test_capture_end(capture);
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
@@ -102,17 +103,15 @@ START_TEST(memory_freed_in_its_capture_is_not_freed_after_it_either)
     expect_unmapped();
     REFUSE(TARN_ERR_NOT_OURS, "not handed out", tarn_free(block)); /* its segment is gone, too */
 }
-END_TEST
 
-START_TEST(memory_freed_in_its_capture_has_no_use_to_record)
+TEST(inside, memory_freed_in_its_capture_has_no_use_to_record)
 {
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_record_stream(block, world.side));
     ck_assert(is_given(world.stream));
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
-START_TEST(memory_freed_in_its_capture_stays_through_trims)
+TEST(inside, memory_freed_in_its_capture_stays_through_trims)
 {
     test_trim_with_a_wait(world.pool);
     expect_mapped();
@@ -121,9 +120,8 @@ START_TEST(memory_freed_in_its_capture_stays_through_trims)
     expect_replay();
     destroy_graph();
 }
-END_TEST
 
-START_TEST(memory_freed_in_its_capture_is_free_after_the_abort)
+TEST(inside, memory_freed_in_its_capture_is_free_after_the_abort)
 {
     OK(tarn_capture_abort(capture));
     test_await_destructors(0);
@@ -136,9 +134,8 @@ START_TEST(memory_freed_in_its_capture_is_free_after_the_abort)
     ck_assert(is_given(world.side));
     expect_unmapped();
 }
-END_TEST
 
-START_TEST(memory_freed_in_its_capture_stays_when_another_graph_is_destroyed)
+TEST(inside, memory_freed_in_its_capture_stays_when_another_graph_is_destroyed)
 {
     tarn_pool *pool = world.pool;
     tarn_capture *first = capture;
@@ -159,9 +156,8 @@ START_TEST(memory_freed_in_its_capture_stays_when_another_graph_is_destroyed)
     test_await_destructors(0);
     expect_unmapped();
 }
-END_TEST
 
-START_TEST(memory_freed_in_its_capture_keeps_its_stream_from_being_retired)
+TEST(inside, memory_freed_in_its_capture_keeps_its_stream_from_being_retired)
 {
     REFUSE(TARN_ERR_WRONG_STATE, "captured", tarn_stream_retire(world.device, world.stream));
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
@@ -172,9 +168,8 @@ START_TEST(memory_freed_in_its_capture_keeps_its_stream_from_being_retired)
     expect_replay();
     destroy_graph();
 }
-END_TEST
 
-START_TEST(memory_freed_in_its_capture_is_not_restored_before_the_end)
+TEST(inside, memory_freed_in_its_capture_is_not_restored_before_the_end)
 {
     REFUSE(TARN_ERR_WRONG_STATE, "capture", tarn_checkpoint_restore(checkpoint, world.side, NULL));
     graph = test_capture_end(capture);
@@ -183,9 +178,8 @@ START_TEST(memory_freed_in_its_capture_is_not_restored_before_the_end)
     expect_replay();
     destroy_graph();
 }
-END_TEST
 
-START_TEST(memory_freed_in_its_capture_keeps_its_released_pool)
+TEST(inside, memory_freed_in_its_capture_keeps_its_released_pool)
 {
     OK(tarn_checkpoint_destroy(checkpoint));
     checkpoint = NULL;
@@ -198,9 +192,8 @@ START_TEST(memory_freed_in_its_capture_keeps_its_released_pool)
     OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
 }
-END_TEST
 
-START_TEST(memory_freed_in_its_capture_keeps_its_device_open)
+TEST(inside, memory_freed_in_its_capture_keeps_its_device_open)
 {
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(output));
@@ -213,7 +206,6 @@ START_TEST(memory_freed_in_its_capture_keeps_its_device_open)
     test_await_destructors(0);
     world.pool = test_pool("next");
 }
-END_TEST
 
 /* Freed after its capture; a graph that writes it holds its memory. */
 
@@ -231,7 +223,9 @@ static void held(void)
     OK(tarn_free(block));
 }
 
-START_TEST(memory_held_by_a_graph_is_given_to_later_captures_alone)
+GROUP(held, held, end_all, .name = "held by a graph")
+
+TEST(held, memory_held_by_a_graph_is_given_to_later_captures_alone)
 {
     tarn_graph *second;
 
@@ -245,19 +239,17 @@ START_TEST(memory_held_by_a_graph_is_given_to_later_captures_alone)
     OK(tarn_graph_destroy(second));
     destroy_graph();
 }
-END_TEST
 
-START_TEST(memory_held_by_a_graph_is_not_freed_twice)
+TEST(held, memory_held_by_a_graph_is_not_freed_twice)
 {
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free_on(block, world.side));
     expect_replay();
     destroy_graph();
 }
-END_TEST
 
 /* An address names the block that lives there. */
-START_TEST(memory_held_by_a_graph_that_lives_again_is_freed_by_its_address_once)
+TEST(held, memory_held_by_a_graph_that_lives_again_is_freed_by_its_address_once)
 {
     capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     ck_assert_ptr_eq(test_malloc(BYTES), block);
@@ -267,26 +259,23 @@ START_TEST(memory_held_by_a_graph_that_lives_again_is_freed_by_its_address_once)
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
     destroy_graph();
 }
-END_TEST
 
-START_TEST(memory_held_by_a_graph_has_no_use_to_record)
+TEST(held, memory_held_by_a_graph_has_no_use_to_record)
 {
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_record_stream(block, world.side));
     expect_replay();
     destroy_graph();
 }
-END_TEST
 
-START_TEST(memory_held_by_a_graph_stays_through_trims)
+TEST(held, memory_held_by_a_graph_stays_through_trims)
 {
     OK(tarn_pool_trim(world.pool, NULL));
     expect_mapped();
     expect_replay();
     destroy_graph();
 }
-END_TEST
 
-START_TEST(memory_held_by_a_graph_stays_when_a_later_capture_of_it_is_aborted)
+TEST(held, memory_held_by_a_graph_stays_when_a_later_capture_of_it_is_aborted)
 {
     capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     ck_assert(is_given(world.stream));
@@ -297,9 +286,8 @@ START_TEST(memory_held_by_a_graph_stays_when_a_later_capture_of_it_is_aborted)
     expect_replay();
     destroy_graph();
 }
-END_TEST
 
-START_TEST(memory_held_by_a_graph_goes_when_graph_and_launches_are_gone)
+TEST(held, memory_held_by_a_graph_goes_when_graph_and_launches_are_gone)
 {
     tarn_driver_graph nodes = NULL;
     tn_cu_graph clone;
@@ -324,9 +312,8 @@ START_TEST(memory_held_by_a_graph_goes_when_graph_and_launches_are_gone)
     ck_assert(is_given(world.side));
     expect_unmapped();
 }
-END_TEST
 
-START_TEST(memory_held_by_a_graph_stays_when_its_stream_is_retired)
+TEST(held, memory_held_by_a_graph_stays_when_its_stream_is_retired)
 {
     OK(tarn_stream_retire(world.device, world.stream));
     OK(tarn_pool_trim(world.pool, NULL));
@@ -338,9 +325,8 @@ START_TEST(memory_held_by_a_graph_stays_when_its_stream_is_retired)
     OK(tarn_capture_abort(capture));
     destroy_graph();
 }
-END_TEST
 
-START_TEST(memory_held_by_a_graph_is_revived_in_place_and_the_graph_goes_on)
+TEST(held, memory_held_by_a_graph_is_revived_in_place_and_the_graph_goes_on)
 {
     tarn_delta *delta = NULL;
 
@@ -356,9 +342,8 @@ START_TEST(memory_held_by_a_graph_is_revived_in_place_and_the_graph_goes_on)
     OK(tarn_free(block));
     destroy_graph();
 }
-END_TEST
 
-START_TEST(memory_held_by_a_graph_keeps_its_released_pool)
+TEST(held, memory_held_by_a_graph_keeps_its_released_pool)
 {
     OK(tarn_checkpoint_destroy(checkpoint));
     checkpoint = NULL;
@@ -370,9 +355,8 @@ START_TEST(memory_held_by_a_graph_keeps_its_released_pool)
     OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
 }
-END_TEST
 
-START_TEST(memory_held_by_a_graph_keeps_its_device_open)
+TEST(held, memory_held_by_a_graph_keeps_its_device_open)
 {
     OK(tarn_checkpoint_destroy(checkpoint));
     checkpoint = NULL;
@@ -382,37 +366,4 @@ START_TEST(memory_held_by_a_graph_keeps_its_device_open)
     expect_replay();
     destroy_graph();
     world.pool = test_pool("next");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("lifetimes of memory of graphs");
-    TCase *tcase = test_case(suite, "freed in its capture", freed_inside, end_all);
-
-    tcase_add_test(tcase,
-                   memory_freed_in_its_capture_is_its_streams_there_at_once_and_nobodys_outside);
-    tcase_add_test(tcase, memory_freed_in_its_capture_is_not_freed_there_twice);
-    tcase_add_test(tcase, memory_freed_in_its_capture_is_not_freed_after_it_either);
-    tcase_add_test(tcase, memory_freed_in_its_capture_has_no_use_to_record);
-    tcase_add_test(tcase, memory_freed_in_its_capture_stays_through_trims);
-    tcase_add_test(tcase, memory_freed_in_its_capture_is_free_after_the_abort);
-    tcase_add_test(tcase, memory_freed_in_its_capture_stays_when_another_graph_is_destroyed);
-    tcase_add_test(tcase, memory_freed_in_its_capture_keeps_its_stream_from_being_retired);
-    tcase_add_test(tcase, memory_freed_in_its_capture_is_not_restored_before_the_end);
-    tcase_add_test(tcase, memory_freed_in_its_capture_keeps_its_released_pool);
-    tcase_add_test(tcase, memory_freed_in_its_capture_keeps_its_device_open);
-    tcase = test_case(suite, "held by a graph", held, end_all);
-    tcase_add_test(tcase, memory_held_by_a_graph_is_given_to_later_captures_alone);
-    tcase_add_test(tcase, memory_held_by_a_graph_is_not_freed_twice);
-    tcase_add_test(tcase, memory_held_by_a_graph_that_lives_again_is_freed_by_its_address_once);
-    tcase_add_test(tcase, memory_held_by_a_graph_has_no_use_to_record);
-    tcase_add_test(tcase, memory_held_by_a_graph_stays_through_trims);
-    tcase_add_test(tcase, memory_held_by_a_graph_stays_when_a_later_capture_of_it_is_aborted);
-    tcase_add_test(tcase, memory_held_by_a_graph_goes_when_graph_and_launches_are_gone);
-    tcase_add_test(tcase, memory_held_by_a_graph_stays_when_its_stream_is_retired);
-    tcase_add_test(tcase, memory_held_by_a_graph_is_revived_in_place_and_the_graph_goes_on);
-    tcase_add_test(tcase, memory_held_by_a_graph_keeps_its_released_pool);
-    tcase_add_test(tcase, memory_held_by_a_graph_keeps_its_device_open);
-    return test_main(suite);
 }

@@ -46,7 +46,10 @@ static void end_all(void)
     test_world_close();
 }
 
-START_TEST(a_pending_block_is_given_to_nobody_before_its_stream_is_done)
+SUITE("lifetimes of freed blocks")
+GROUP(pending, pending, end_all, .name = "pending on a stream")
+
+TEST(pending, a_pending_block_is_given_to_nobody_before_its_stream_is_done)
 {
     ck_assert(!is_given(world.stream));
     ck_assert(!is_given(world.side));
@@ -54,26 +57,23 @@ START_TEST(a_pending_block_is_given_to_nobody_before_its_stream_is_done)
     finish();
     ck_assert(is_given(world.stream));
 }
-END_TEST
 
-START_TEST(a_pending_block_is_not_freed_twice)
+TEST(pending, a_pending_block_is_not_freed_twice)
 {
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free_on(block, world.stream));
     ck_assert(is_pending());
 }
-END_TEST
 
-START_TEST(a_pending_block_is_not_freed_after_its_stream_is_done_either)
+TEST(pending, a_pending_block_is_not_freed_after_its_stream_is_done_either)
 {
     finish();
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
     ck_assert(is_given(world.stream));
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
 }
-END_TEST
 
-START_TEST(a_pending_block_has_no_further_use_to_record)
+TEST(pending, a_pending_block_has_no_further_use_to_record)
 {
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_record_stream(block, world.stream));
     ck_assert(is_pending());
@@ -82,9 +82,8 @@ START_TEST(a_pending_block_has_no_further_use_to_record)
     finish();
     ck_assert(is_given(world.stream));
 }
-END_TEST
 
-START_TEST(a_pending_block_is_waited_for_by_a_trim)
+TEST(pending, a_pending_block_is_waited_for_by_a_trim)
 {
     size_t freed = 0;
 
@@ -98,9 +97,8 @@ START_TEST(a_pending_block_is_waited_for_by_a_trim)
     ck_assert_uint_ge(freed, 2 * BYTES);
     ck_assert_int_eq(test_stream_result(world.side), TN_CUDA_SUCCESS);
 }
-END_TEST
 
-START_TEST(a_pending_block_stays_pending_through_an_abort)
+TEST(pending, a_pending_block_stays_pending_through_an_abort)
 {
     capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     OK(tarn_capture_abort(capture));
@@ -110,9 +108,8 @@ START_TEST(a_pending_block_stays_pending_through_an_abort)
     finish();
     ck_assert(is_given(world.stream));
 }
-END_TEST
 
-START_TEST(a_pending_block_stays_pending_when_a_graph_is_destroyed)
+TEST(pending, a_pending_block_stays_pending_when_a_graph_is_destroyed)
 {
     tarn_graph *graph;
 
@@ -126,9 +123,8 @@ START_TEST(a_pending_block_stays_pending_when_a_graph_is_destroyed)
     finish();
     ck_assert(is_given(world.stream));
 }
-END_TEST
 
-START_TEST(a_pending_block_of_a_retired_stream_is_anyones_after_its_uses)
+TEST(pending, a_pending_block_of_a_retired_stream_is_anyones_after_its_uses)
 {
     OK(tarn_stream_retire(world.device, world.stream));
     ck_assert(is_pending());
@@ -138,9 +134,8 @@ START_TEST(a_pending_block_of_a_retired_stream_is_anyones_after_its_uses)
     test_synchronize(world.stream);
     ck_assert(is_given(world.side));
 }
-END_TEST
 
-START_TEST(a_pending_block_of_the_checkpoint_is_revived_behind_its_use)
+TEST(pending, a_pending_block_of_the_checkpoint_is_revived_behind_its_use)
 {
     tarn_delta *delta = NULL;
 
@@ -156,9 +151,8 @@ START_TEST(a_pending_block_of_the_checkpoint_is_revived_behind_its_use)
     test_expect_words(world.stream, block, 3, WORDS);
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(a_pending_block_that_the_checkpoint_has_not_is_free_behind_its_use)
+TEST(pending, a_pending_block_that_the_checkpoint_has_not_is_free_behind_its_use)
 {
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, NULL, &checkpoint));
@@ -168,9 +162,8 @@ START_TEST(a_pending_block_that_the_checkpoint_has_not_is_free_behind_its_use)
     ck_assert(is_given(world.stream));
     finish();
 }
-END_TEST
 
-START_TEST(a_pending_block_lets_its_released_pool_go_when_it_is_done)
+TEST(pending, a_pending_block_lets_its_released_pool_go_when_it_is_done)
 {
     OK(tarn_checkpoint_destroy(checkpoint));
     checkpoint = NULL;
@@ -184,9 +177,8 @@ START_TEST(a_pending_block_lets_its_released_pool_go_when_it_is_done)
     ck_assert_int_eq(test_stream_result(world.side), TN_CUDA_SUCCESS);
     REFUSE(TARN_ERR_NOT_OURS, "not handed out", tarn_free(block));
 }
-END_TEST
 
-START_TEST(a_pending_block_is_waited_for_when_the_device_closes)
+TEST(pending, a_pending_block_is_waited_for_when_the_device_closes)
 {
     void *own = test_malloc(BYTES); /* of the default pool, which goes with the device */
 
@@ -203,7 +195,6 @@ START_TEST(a_pending_block_is_waited_for_when_the_device_closes)
     ck_assert_int_eq(test_stream_result(world.side), TN_CUDA_SUCCESS);
     test_same_ledger(&world.ledger);
 }
-END_TEST
 
 /* In a checkpoint only: freed since, and its bytes kept by the checkpoint. */
 
@@ -232,7 +223,9 @@ static void expect_restored(size_t freed)
     OK(tarn_free(block));
 }
 
-START_TEST(memory_of_a_block_in_a_checkpoint_only_is_given_to_others)
+GROUP(saved, checkpointed, end_all, .name = "in a checkpoint only")
+
+TEST(saved, memory_of_a_block_in_a_checkpoint_only_is_given_to_others)
 {
     void *other = test_alloc(world.pool, BYTES / 2, world.stream);
 
@@ -242,42 +235,37 @@ START_TEST(memory_of_a_block_in_a_checkpoint_only_is_given_to_others)
     OK(tarn_free(test_alloc(world.pool, BYTES, world.stream)));
     expect_restored(0);
 }
-END_TEST
 
-START_TEST(a_block_in_a_checkpoint_only_is_not_freed)
+TEST(saved, a_block_in_a_checkpoint_only_is_not_freed)
 {
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free_on(block, world.side));
     expect_restored(0);
 }
-END_TEST
 
-START_TEST(a_block_in_a_checkpoint_only_is_freed_once_after_each_restore)
+TEST(saved, a_block_in_a_checkpoint_only_is_freed_once_after_each_restore)
 {
     for (int round = 0; round < 3; round++) {
         expect_restored(0);
         REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
     }
 }
-END_TEST
 
-START_TEST(a_block_in_a_checkpoint_only_has_no_use_to_record)
+TEST(saved, a_block_in_a_checkpoint_only_has_no_use_to_record)
 {
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_record_stream(block, world.side));
     expect_restored(0);
 }
-END_TEST
 
-START_TEST(a_block_in_a_checkpoint_only_loses_its_memory_to_a_trim_and_keeps_its_address)
+TEST(saved, a_block_in_a_checkpoint_only_loses_its_memory_to_a_trim_and_keeps_its_address)
 {
     OK(tarn_pool_trim(world.pool, NULL));
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
     REFUSE(TARN_ERR_DOUBLE_FREE, "has no memory", tarn_free(block));
     expect_restored(0);
 }
-END_TEST
 
-START_TEST(a_block_in_a_checkpoint_only_is_restored_after_an_abort)
+TEST(saved, a_block_in_a_checkpoint_only_is_restored_after_an_abort)
 {
     capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     OK(tarn_free(test_malloc(BYTES)));
@@ -286,9 +274,8 @@ START_TEST(a_block_in_a_checkpoint_only_is_restored_after_an_abort)
     test_await_destructors(0);
     expect_restored(0);
 }
-END_TEST
 
-START_TEST(a_block_in_a_checkpoint_only_is_restored_after_a_graph_is_destroyed)
+TEST(saved, a_block_in_a_checkpoint_only_is_restored_after_a_graph_is_destroyed)
 {
     tarn_graph *graph;
 
@@ -301,9 +288,8 @@ START_TEST(a_block_in_a_checkpoint_only_is_restored_after_a_graph_is_destroyed)
     OK(tarn_pool_trim(world.pool, NULL));
     expect_restored(0);
 }
-END_TEST
 
-START_TEST(a_block_in_a_checkpoint_only_is_restored_after_its_stream_is_retired)
+TEST(saved, a_block_in_a_checkpoint_only_is_restored_after_its_stream_is_retired)
 {
     OK(tarn_stream_retire(world.device, world.stream));
     test_synchronize(world.stream);
@@ -311,16 +297,14 @@ START_TEST(a_block_in_a_checkpoint_only_is_restored_after_its_stream_is_retired)
     expect_restored(0);
     expect_restored(0);
 }
-END_TEST
 
-START_TEST(a_block_in_a_checkpoint_only_is_live_again_after_a_restore)
+TEST(saved, a_block_in_a_checkpoint_only_is_live_again_after_a_restore)
 {
     expect_restored(0);
     expect_restored(0);
 }
-END_TEST
 
-START_TEST(a_block_in_a_checkpoint_only_keeps_its_released_pool)
+TEST(saved, a_block_in_a_checkpoint_only_keeps_its_released_pool)
 {
     tarn_delta *delta = NULL;
 
@@ -337,9 +321,8 @@ START_TEST(a_block_in_a_checkpoint_only_keeps_its_released_pool)
     OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
 }
-END_TEST
 
-START_TEST(a_block_in_a_checkpoint_only_keeps_its_device_open)
+TEST(saved, a_block_in_a_checkpoint_only_keeps_its_device_open)
 {
     OK(tarn_pool_release(world.pool));
     world.pool = NULL;
@@ -347,38 +330,4 @@ START_TEST(a_block_in_a_checkpoint_only_keeps_its_device_open)
     OK(tarn_checkpoint_destroy(checkpoint));
     checkpoint = NULL;
     world.pool = test_pool("next");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("lifetimes of freed blocks");
-    TCase *tcase = test_case(suite, "pending on a stream", pending, end_all);
-
-    tcase_add_test(tcase, a_pending_block_is_given_to_nobody_before_its_stream_is_done);
-    tcase_add_test(tcase, a_pending_block_is_not_freed_twice);
-    tcase_add_test(tcase, a_pending_block_is_not_freed_after_its_stream_is_done_either);
-    tcase_add_test(tcase, a_pending_block_has_no_further_use_to_record);
-    tcase_add_test(tcase, a_pending_block_is_waited_for_by_a_trim);
-    tcase_add_test(tcase, a_pending_block_stays_pending_through_an_abort);
-    tcase_add_test(tcase, a_pending_block_stays_pending_when_a_graph_is_destroyed);
-    tcase_add_test(tcase, a_pending_block_of_a_retired_stream_is_anyones_after_its_uses);
-    tcase_add_test(tcase, a_pending_block_of_the_checkpoint_is_revived_behind_its_use);
-    tcase_add_test(tcase, a_pending_block_that_the_checkpoint_has_not_is_free_behind_its_use);
-    tcase_add_test(tcase, a_pending_block_lets_its_released_pool_go_when_it_is_done);
-    tcase_add_test(tcase, a_pending_block_is_waited_for_when_the_device_closes);
-    tcase = test_case(suite, "in a checkpoint only", checkpointed, end_all);
-    tcase_add_test(tcase, memory_of_a_block_in_a_checkpoint_only_is_given_to_others);
-    tcase_add_test(tcase, a_block_in_a_checkpoint_only_is_not_freed);
-    tcase_add_test(tcase, a_block_in_a_checkpoint_only_is_freed_once_after_each_restore);
-    tcase_add_test(tcase, a_block_in_a_checkpoint_only_has_no_use_to_record);
-    tcase_add_test(tcase,
-                   a_block_in_a_checkpoint_only_loses_its_memory_to_a_trim_and_keeps_its_address);
-    tcase_add_test(tcase, a_block_in_a_checkpoint_only_is_restored_after_an_abort);
-    tcase_add_test(tcase, a_block_in_a_checkpoint_only_is_restored_after_a_graph_is_destroyed);
-    tcase_add_test(tcase, a_block_in_a_checkpoint_only_is_restored_after_its_stream_is_retired);
-    tcase_add_test(tcase, a_block_in_a_checkpoint_only_is_live_again_after_a_restore);
-    tcase_add_test(tcase, a_block_in_a_checkpoint_only_keeps_its_released_pool);
-    tcase_add_test(tcase, a_block_in_a_checkpoint_only_keeps_its_device_open);
-    return test_main(suite);
 }

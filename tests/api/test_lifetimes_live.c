@@ -56,16 +56,18 @@ static void eager(void)
     test_order(world.stream, world.side);
 }
 
-START_TEST(an_eager_live_block_is_given_to_nobody)
+SUITE("lifetimes of live blocks")
+GROUP(eager, eager, test_world_close, .name = "eager live")
+
+TEST(eager, an_eager_live_block_is_given_to_nobody)
 {
     expect_given_to_nobody(world.stream);
     expect_given_to_nobody(world.side);
     test_expect_words(world.stream, block, 7, WORDS);
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(an_eager_live_block_when_freed_is_its_own_streams_at_once)
+TEST(eager, an_eager_live_block_when_freed_is_its_own_streams_at_once)
 {
     void *others[2];
 
@@ -83,17 +85,15 @@ START_TEST(an_eager_live_block_when_freed_is_its_own_streams_at_once)
     OK(tarn_free(others[0]));
     OK(tarn_free(others[1]));
 }
-END_TEST
 
-START_TEST(an_eager_live_block_is_freed_once)
+TEST(eager, an_eager_live_block_is_freed_once)
 {
     OK(tarn_free(block));
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free_on(block, world.side));
 }
-END_TEST
 
-START_TEST(an_eager_live_block_recorded_on_a_stream_is_pending_after_its_free)
+TEST(eager, an_eager_live_block_recorded_on_a_stream_is_pending_after_its_free)
 {
     sim.hold_work();
     test_fill(world.side, block, 8, WORDS);
@@ -106,9 +106,8 @@ START_TEST(an_eager_live_block_recorded_on_a_stream_is_pending_after_its_free)
     ck_assert_ptr_eq(test_alloc(world.pool, BYTES, world.stream), block);
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(an_eager_live_block_stays_through_trims)
+TEST(eager, an_eager_live_block_stays_through_trims)
 {
     OK(tarn_free(test_alloc(world.pool, 32 * MIB, world.stream)));
     OK(tarn_pool_trim(world.pool, NULL));
@@ -116,9 +115,8 @@ START_TEST(an_eager_live_block_stays_through_trims)
     test_expect_words(world.stream, block, 7, WORDS);
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(an_eager_live_block_survives_the_abort_of_a_capture_that_used_it)
+TEST(eager, an_eager_live_block_survives_the_abort_of_a_capture_that_used_it)
 {
     capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     test_fill(world.stream, block, 8, WORDS);
@@ -128,9 +126,8 @@ START_TEST(an_eager_live_block_survives_the_abort_of_a_capture_that_used_it)
     test_expect_words(world.stream, block, 7, WORDS);
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(an_eager_live_block_survives_a_graph_that_used_it)
+TEST(eager, an_eager_live_block_survives_a_graph_that_used_it)
 {
     capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     test_add(world.stream, block, 1, WORDS);
@@ -142,9 +139,8 @@ START_TEST(an_eager_live_block_survives_a_graph_that_used_it)
     test_expect_words(world.stream, block, 8, WORDS);
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(an_eager_live_block_outlives_its_retired_stream)
+TEST(eager, an_eager_live_block_outlives_its_retired_stream)
 {
     void *other;
 
@@ -162,9 +158,8 @@ START_TEST(an_eager_live_block_outlives_its_retired_stream)
     OK(tarn_free(other));
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(an_eager_live_block_is_freed_by_a_restore_to_before_it_and_else_untouched)
+TEST(eager, an_eager_live_block_is_freed_by_a_restore_to_before_it_and_else_untouched)
 {
     take();
     restore(0, 0);
@@ -175,9 +170,8 @@ START_TEST(an_eager_live_block_is_freed_by_a_restore_to_before_it_and_else_untou
     restore(1, 0);
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
 }
-END_TEST
 
-START_TEST(an_eager_live_block_keeps_its_released_pool)
+TEST(eager, an_eager_live_block_keeps_its_released_pool)
 {
     OK(tarn_pool_release(world.pool));
     world.pool = test_pool("next");
@@ -187,15 +181,13 @@ START_TEST(an_eager_live_block_keeps_its_released_pool)
     OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
 }
-END_TEST
 
-START_TEST(an_eager_live_block_keeps_its_device_open)
+TEST(eager, an_eager_live_block_keeps_its_device_open)
 {
     REFUSE(TARN_ERR_BUSY, "1 private pool", tarn_device_close(world.device));
     expect_live();
     OK(tarn_free(block));
 }
-END_TEST
 
 /* Captured: allocated in a capture that has become a graph, which writes it. Some rows begin while
  * the capture is open. */
@@ -221,7 +213,9 @@ static void destroy_graph(void)
     test_await_destructors(0);
 }
 
-START_TEST(a_captured_live_block_is_given_to_nobody)
+GROUP(captured, open_capture, test_world_close, .name = "captured live")
+
+TEST(captured, a_captured_live_block_is_given_to_nobody)
 {
     expect_given_to_nobody(world.stream); /* in its own capture */
     expect_given_to_nobody(world.side);
@@ -235,9 +229,8 @@ START_TEST(a_captured_live_block_is_given_to_nobody)
     expect_given_to_nobody(world.stream);
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(a_captured_live_block_freed_after_its_capture_serves_later_captures_alone)
+TEST(captured, a_captured_live_block_freed_after_its_capture_serves_later_captures_alone)
 {
     end_capture();
     OK(tarn_free(block));
@@ -249,9 +242,8 @@ START_TEST(a_captured_live_block_freed_after_its_capture_serves_later_captures_a
     OK(tarn_capture_abort(capture));
     destroy_graph();
 }
-END_TEST
 
-START_TEST(a_captured_live_block_is_freed_once)
+TEST(captured, a_captured_live_block_is_freed_once)
 {
     end_capture();
     OK(tarn_free(block));
@@ -259,9 +251,8 @@ START_TEST(a_captured_live_block_is_freed_once)
     destroy_graph();
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
 }
-END_TEST
 
-START_TEST(a_captured_live_block_recorded_on_a_forked_stream_waits_for_it)
+TEST(captured, a_captured_live_block_recorded_on_a_forked_stream_waits_for_it)
 {
     void *next;
 
@@ -281,9 +272,8 @@ START_TEST(a_captured_live_block_recorded_on_a_forked_stream_waits_for_it)
     OK(tarn_free(next));
     destroy_graph();
 }
-END_TEST
 
-START_TEST(a_captured_live_block_recorded_on_an_unordered_stream_waits_for_the_end)
+TEST(captured, a_captured_live_block_recorded_on_an_unordered_stream_waits_for_the_end)
 {
     test_order(world.stream, world.side);
     test_add(world.side, block, 1, WORDS);
@@ -296,10 +286,9 @@ START_TEST(a_captured_live_block_recorded_on_an_unordered_stream_waits_for_the_e
     OK(tarn_capture_abort(capture));
     destroy_graph();
 }
-END_TEST
 
 /* Freed before the other capture's end, or after it. */
-START_TEST(a_captured_live_block_recorded_in_another_capture_waits_for_both)
+TEST_LOOP(captured, a_captured_live_block_recorded_in_another_capture_waits_for_both, 0, 2)
 {
     void *output = test_alloc(world.pool, WORDS * 4, world.side);
     tarn_capture *other = test_capture_on(world.pool, world.side, TARN_CAPTURE_RELAXED);
@@ -328,7 +317,6 @@ START_TEST(a_captured_live_block_recorded_in_another_capture_waits_for_both)
     OK(tarn_free_on(output, world.stream));
     destroy_graph();
 }
-END_TEST
 
 /* Enqueues with no work done: a replay, and a copy of the block, which takes long, on the same stream; then
  * the block's free. */
@@ -358,7 +346,7 @@ static tarn_graph *capture_two(void *blocks[2])
 }
 
 /* Though the stream is that of its capture and of the replay. */
-START_TEST(a_captured_live_block_read_after_a_replay_is_waited_for)
+TEST_LOOP(captured, a_captured_live_block_read_after_a_replay_is_waited_for, 0, 2)
 {
     void *copy = test_alloc(world.default_pool, BYTES, world.stream);
     tarn_graph *other;
@@ -383,9 +371,8 @@ START_TEST(a_captured_live_block_read_after_a_replay_is_waited_for)
     destroy_graph();
     OK(tarn_free(copy));
 }
-END_TEST
 
-START_TEST(a_captured_live_block_stays_through_trims)
+TEST(captured, a_captured_live_block_stays_through_trims)
 {
     test_trim_with_a_wait(world.pool); /* while the capture is open, too */
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
@@ -397,9 +384,8 @@ START_TEST(a_captured_live_block_stays_through_trims)
     OK(tarn_free(block));
     destroy_graph();
 }
-END_TEST
 
-START_TEST(a_captured_live_block_is_discarded_by_the_abort_of_its_capture)
+TEST(captured, a_captured_live_block_is_discarded_by_the_abort_of_its_capture)
 {
     OK(tarn_capture_abort(capture));
     test_await_destructors(0);
@@ -410,9 +396,8 @@ START_TEST(a_captured_live_block_is_discarded_by_the_abort_of_its_capture)
     ck_assert_int_ne(test_state_of(world.pool, block), TARN_EXTENT_DISCARDED);
     REFUSE(TARN_ERR_DOUBLE_FREE, "freed before", tarn_free(block));
 }
-END_TEST
 
-START_TEST(a_captured_live_block_outlives_its_graph)
+TEST(captured, a_captured_live_block_outlives_its_graph)
 {
     end_capture();
     destroy_graph();
@@ -423,9 +408,8 @@ START_TEST(a_captured_live_block_outlives_its_graph)
     OK(tarn_pool_trim(world.pool, NULL));
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
 }
-END_TEST
 
-START_TEST(a_captured_live_block_is_its_captures_and_not_its_retired_streams)
+TEST(captured, a_captured_live_block_is_its_captures_and_not_its_retired_streams)
 {
     REFUSE(TARN_ERR_WRONG_STATE, "captured", tarn_stream_retire(world.device, world.stream));
     end_capture();
@@ -438,9 +422,8 @@ START_TEST(a_captured_live_block_is_its_captures_and_not_its_retired_streams)
     expect_given_to_nobody(world.side);
     destroy_graph();
 }
-END_TEST
 
-START_TEST(a_captured_live_block_is_freed_by_a_restore_to_before_its_capture)
+TEST(captured, a_captured_live_block_is_freed_by_a_restore_to_before_its_capture)
 {
     OK(tarn_capture_abort(capture));
     OK(tarn_free(block));
@@ -457,9 +440,8 @@ START_TEST(a_captured_live_block_is_freed_by_a_restore_to_before_its_capture)
     test_expect_words(world.stream, block, 9, WORDS);
     destroy_graph();
 }
-END_TEST
 
-START_TEST(a_captured_live_block_keeps_its_released_pool)
+TEST(captured, a_captured_live_block_keeps_its_released_pool)
 {
     OK(tarn_pool_release(world.pool));
     world.pool = test_pool("next");
@@ -471,51 +453,12 @@ START_TEST(a_captured_live_block_keeps_its_released_pool)
     OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
 }
-END_TEST
 
-START_TEST(a_captured_live_block_keeps_its_device_open)
+TEST(captured, a_captured_live_block_keeps_its_device_open)
 {
     REFUSE(TARN_ERR_BUSY, "1 private pool", tarn_device_close(world.device));
     end_capture();
     destroy_graph();
     REFUSE(TARN_ERR_BUSY, "1 private pool", tarn_device_close(world.device));
     OK(tarn_free(block));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("lifetimes of live blocks");
-    TCase *tcase = test_case(suite, "eager live", eager, test_world_close);
-
-    tcase_add_test(tcase, an_eager_live_block_is_given_to_nobody);
-    tcase_add_test(tcase, an_eager_live_block_when_freed_is_its_own_streams_at_once);
-    tcase_add_test(tcase, an_eager_live_block_is_freed_once);
-    tcase_add_test(tcase, an_eager_live_block_recorded_on_a_stream_is_pending_after_its_free);
-    tcase_add_test(tcase, an_eager_live_block_stays_through_trims);
-    tcase_add_test(tcase, an_eager_live_block_survives_the_abort_of_a_capture_that_used_it);
-    tcase_add_test(tcase, an_eager_live_block_survives_a_graph_that_used_it);
-    tcase_add_test(tcase, an_eager_live_block_outlives_its_retired_stream);
-    tcase_add_test(tcase,
-                   an_eager_live_block_is_freed_by_a_restore_to_before_it_and_else_untouched);
-    tcase_add_test(tcase, an_eager_live_block_keeps_its_released_pool);
-    tcase_add_test(tcase, an_eager_live_block_keeps_its_device_open);
-    tcase = test_case(suite, "captured live", open_capture, test_world_close);
-    tcase_add_test(tcase, a_captured_live_block_is_given_to_nobody);
-    tcase_add_test(tcase,
-                   a_captured_live_block_freed_after_its_capture_serves_later_captures_alone);
-    tcase_add_test(tcase, a_captured_live_block_is_freed_once);
-    tcase_add_test(tcase, a_captured_live_block_recorded_on_a_forked_stream_waits_for_it);
-    tcase_add_test(tcase, a_captured_live_block_recorded_on_an_unordered_stream_waits_for_the_end);
-    tcase_add_loop_test(tcase, a_captured_live_block_recorded_in_another_capture_waits_for_both, 0,
-                        2);
-    tcase_add_loop_test(tcase, a_captured_live_block_read_after_a_replay_is_waited_for, 0, 2);
-    tcase_add_test(tcase, a_captured_live_block_stays_through_trims);
-    tcase_add_test(tcase, a_captured_live_block_is_discarded_by_the_abort_of_its_capture);
-    tcase_add_test(tcase, a_captured_live_block_outlives_its_graph);
-    tcase_add_test(tcase, a_captured_live_block_is_its_captures_and_not_its_retired_streams);
-    tcase_add_test(tcase, a_captured_live_block_is_freed_by_a_restore_to_before_its_capture);
-    tcase_add_test(tcase, a_captured_live_block_keeps_its_released_pool);
-    tcase_add_test(tcase, a_captured_live_block_keeps_its_device_open);
-    return test_main(suite);
 }

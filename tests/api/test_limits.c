@@ -31,7 +31,9 @@ static void expect_room(size_t bytes)
     OK(tarn_device_trim(world.device, 0, NULL));
 }
 
-START_TEST(the_smaller_of_limit_and_fraction_holds)
+GROUP(own, NULL, .name = "opened by the test")
+
+TEST(own, the_smaller_of_limit_and_fraction_holds)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
 
@@ -53,9 +55,8 @@ START_TEST(the_smaller_of_limit_and_fraction_holds)
     ck_assert_uint_eq(test_device_stats().limit_bytes, 0);
     test_world_close();
 }
-END_TEST
 
-START_TEST(no_limit_is_none)
+TEST(own, no_limit_is_none)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
 
@@ -64,9 +65,8 @@ START_TEST(no_limit_is_none)
     OK(tarn_free(test_alloc(world.pool, 250 * MIB, world.stream)));
     test_world_close();
 }
-END_TEST
 
-START_TEST(wrong_limits_are_refused)
+TEST(own, wrong_limits_are_refused)
 {
     static const double wrong[] = {-0.1, 1.0001, NAN, INFINITY};
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
@@ -88,9 +88,10 @@ START_TEST(wrong_limits_are_refused)
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_pool_set_limit(NULL, 1));
     test_world_close();
 }
-END_TEST
 
-START_TEST(a_limit_below_what_is_mapped_stops_growth_alone)
+GROUP(limits, test_world_open, test_world_close)
+
+TEST(limits, a_limit_below_what_is_mapped_stops_growth_alone)
 {
     void *kept = test_alloc(world.pool, 64 * MIB, world.stream);
     void *address = UNTOUCHED;
@@ -106,9 +107,8 @@ START_TEST(a_limit_below_what_is_mapped_stops_growth_alone)
     OK(tarn_device_set_limit(world.device, 0));
     OK(tarn_free(test_alloc(world.pool, 128 * MIB, world.stream)));
 }
-END_TEST
 
-START_TEST(the_limit_of_a_pool_changes_at_run_time)
+TEST(limits, the_limit_of_a_pool_changes_at_run_time)
 {
     void *kept = test_alloc(world.pool, 8 * MIB, world.stream);
     void *more = UNTOUCHED;
@@ -126,10 +126,9 @@ START_TEST(the_limit_of_a_pool_changes_at_run_time)
     OK(tarn_free(more));
     OK(tarn_free(kept));
 }
-END_TEST
 
 /* Memory ahead is an offer, and a limit of what is needed does not forbid it. */
-START_TEST(growth_ahead_stays_within_the_limit)
+TEST(limits, growth_ahead_stays_within_the_limit)
 {
     void *large = test_alloc(world.pool, 128 * MIB, world.stream);
     void *small[2];
@@ -142,10 +141,9 @@ START_TEST(growth_ahead_stays_within_the_limit)
     OK(tarn_free(small[1]));
     OK(tarn_free(large));
 }
-END_TEST
 
 /* What waits in the cache counts, and goes before anybody is refused. */
-START_TEST(cached_memory_gives_way_to_the_limit)
+TEST(limits, cached_memory_gives_way_to_the_limit)
 {
     tarn_pool *gone = test_pool("gone");
     void *address;
@@ -158,9 +156,10 @@ START_TEST(cached_memory_gives_way_to_the_limit)
     ck_assert_uint_le(test_device_stats().cached_bytes, 36 * MIB);
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(a_pool_that_ends_leaves_its_memory_to_the_next)
+GROUP(cache, test_world_open, test_world_close)
+
+TEST(cache, a_pool_that_ends_leaves_its_memory_to_the_next)
 {
     tarn_pool *first = test_pool("first");
     tarn_pool *second = test_pool("second");
@@ -180,9 +179,8 @@ START_TEST(a_pool_that_ends_leaves_its_memory_to_the_next)
     OK(tarn_free(address));
     OK(tarn_pool_destroy(second));
 }
-END_TEST
 
-START_TEST(the_cache_keeps_no_more_than_its_limit)
+TEST(cache, the_cache_keeps_no_more_than_its_limit)
 {
     tarn_pool *pool = test_pool("short");
 
@@ -205,9 +203,8 @@ START_TEST(the_cache_keeps_no_more_than_its_limit)
     OK(tarn_pool_destroy(pool));
     ck_assert_uint_ge(test_device_stats().cached_bytes, 60 * MIB);
 }
-END_TEST
 
-START_TEST(a_device_may_be_opened_without_a_cache)
+TEST(own, a_device_may_be_opened_without_a_cache)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
     tarn_sim_ledger before;
@@ -222,7 +219,6 @@ START_TEST(a_device_may_be_opened_without_a_cache)
     test_same_ledger(&before);
     test_world_close();
 }
-END_TEST
 
 /* Takes a checkpoint in page-locked memory, and destroys it. */
 static void pass_through_host_memory(void)
@@ -233,7 +229,7 @@ static void pass_through_host_memory(void)
     OK(tarn_checkpoint_destroy(checkpoint));
 }
 
-START_TEST(page_locked_memory_is_kept_up_to_its_limit)
+TEST(own, page_locked_memory_is_kept_up_to_its_limit)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
     uint64_t hosts;
@@ -263,9 +259,8 @@ START_TEST(page_locked_memory_is_kept_up_to_its_limit)
     OK(tarn_free(block));
     test_world_close();
 }
-END_TEST
 
-START_TEST(memory_that_the_driver_does_not_take_back_poisons)
+TEST(cache, memory_that_the_driver_does_not_take_back_poisons)
 {
     tarn_pool *pool = test_pool("gone");
 
@@ -276,9 +271,8 @@ START_TEST(memory_that_the_driver_does_not_take_back_poisons)
     ck_assert_uint_eq(test_device_stats().cached_bytes, 0);
     test_world_abandon();
 }
-END_TEST
 
-START_TEST(page_locked_memory_that_the_driver_does_not_take_back_poisons)
+TEST(cache, page_locked_memory_that_the_driver_does_not_take_back_poisons)
 {
     void *block = test_alloc(world.pool, 4 * MIB, world.stream);
 
@@ -288,10 +282,9 @@ START_TEST(page_locked_memory_that_the_driver_does_not_take_back_poisons)
     STATUS(TARN_ERR_POISONED, tarn_device_set_pinned_cache_limit(world.device, TARN_NO_CACHE));
     test_world_abandon();
 }
-END_TEST
 
 /* The chunk may still be where it was: nobody may be given it. */
-START_TEST(memory_that_the_driver_did_not_unmap_is_not_cached)
+TEST(cache, memory_that_the_driver_did_not_unmap_is_not_cached)
 {
     tarn_pool *pool = test_pool("gone");
 
@@ -301,34 +294,4 @@ START_TEST(memory_that_the_driver_did_not_unmap_is_not_cached)
     ck_assert_uint_eq(test_device_stats().cached_bytes, 0);
     STATUS(TARN_ERR_POISONED, tarn_device_trim(world.device, 0, NULL));
     test_world_abandon();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("limits");
-    TCase *own = tcase_create("opened by the test");
-    TCase *limits = tcase_create("limits");
-    TCase *cache = tcase_create("cache");
-
-    tcase_add_test(own, the_smaller_of_limit_and_fraction_holds);
-    tcase_add_test(own, no_limit_is_none);
-    tcase_add_test(own, wrong_limits_are_refused);
-    tcase_add_test(own, a_device_may_be_opened_without_a_cache);
-    tcase_add_test(own, page_locked_memory_is_kept_up_to_its_limit);
-    suite_add_tcase(suite, own);
-    tcase_add_checked_fixture(limits, test_world_open, test_world_close);
-    tcase_add_test(limits, a_limit_below_what_is_mapped_stops_growth_alone);
-    tcase_add_test(limits, the_limit_of_a_pool_changes_at_run_time);
-    tcase_add_test(limits, growth_ahead_stays_within_the_limit);
-    tcase_add_test(limits, cached_memory_gives_way_to_the_limit);
-    suite_add_tcase(suite, limits);
-    tcase_add_checked_fixture(cache, test_world_open, test_world_close);
-    tcase_add_test(cache, a_pool_that_ends_leaves_its_memory_to_the_next);
-    tcase_add_test(cache, the_cache_keeps_no_more_than_its_limit);
-    tcase_add_test(cache, memory_that_the_driver_does_not_take_back_poisons);
-    tcase_add_test(cache, page_locked_memory_that_the_driver_does_not_take_back_poisons);
-    tcase_add_test(cache, memory_that_the_driver_did_not_unmap_is_not_cached);
-    suite_add_tcase(suite, cache);
-    return test_main(suite);
 }

@@ -31,7 +31,9 @@ static void expect_entry(const tarn_pool_entry *entry, tarn_pool_kind kind, tarn
     ck_assert_str_eq(entry->name, name);
 }
 
-START_TEST(a_device_lists_its_pools_the_newest_first)
+GROUP(lists, test_world_open, test_world_close)
+
+TEST(lists, a_device_lists_its_pools_the_newest_first)
 {
     tarn_pool *named = test_pool("a name of thirty-one characters");
     tarn_pool *unnamed = test_pool_with(NULL);
@@ -52,9 +54,8 @@ START_TEST(a_device_lists_its_pools_the_newest_first)
     tarn_pool_list_destroy(list);
     tarn_pool_list_destroy(NULL);
 }
-END_TEST
 
-START_TEST(a_released_pool_is_listed_without_a_handle_until_it_goes)
+TEST(lists, a_released_pool_is_listed_without_a_handle_until_it_goes)
 {
     tarn_pool *released = test_pool("released");
     void *kept = test_alloc(released, BYTES, world.stream);
@@ -71,9 +72,8 @@ START_TEST(a_released_pool_is_listed_without_a_handle_until_it_goes)
     ck_assert_uint_eq(list->count, 2);
     tarn_pool_list_destroy(list);
 }
-END_TEST
 
-START_TEST(an_adopted_pool_is_listed_without_a_handle)
+TEST(lists, an_adopted_pool_is_listed_without_a_handle)
 {
     tarn_pool_list *list;
     void *address = NULL;
@@ -89,9 +89,8 @@ START_TEST(an_adopted_pool_is_listed_without_a_handle)
     test_destroy_graph(test_end_capture(world.stream));
     test_await_destructors(0);
 }
-END_TEST
 
-START_TEST(a_pool_lists_its_live_blocks_in_order_of_address)
+TEST(lists, a_pool_lists_its_live_blocks_in_order_of_address)
 {
     tn_cu_stream streams[] = {world.stream, world.side};
     void *blocks[MANY];
@@ -125,9 +124,8 @@ START_TEST(a_pool_lists_its_live_blocks_in_order_of_address)
     }
     tarn_block_list_destroy(NULL);
 }
-END_TEST
 
-START_TEST(a_list_has_tags_and_neither_pending_nor_discarded_blocks)
+TEST(lists, a_list_has_tags_and_neither_pending_nor_discarded_blocks)
 {
     void *live = test_alloc(world.pool, BYTES, world.stream);
     void *pending = test_alloc(world.pool, BYTES, world.stream);
@@ -151,9 +149,8 @@ START_TEST(a_list_has_tags_and_neither_pending_nor_discarded_blocks)
     OK(tarn_free(discarded));
     test_await_destructors(0);
 }
-END_TEST
 
-START_TEST(the_default_pool_has_a_list_and_no_output_is_refused)
+TEST(lists, the_default_pool_has_a_list_and_no_output_is_refused)
 {
     void *address = test_malloc(BYTES);
     tarn_block_list *list = list_blocks(world.default_pool);
@@ -167,7 +164,6 @@ START_TEST(the_default_pool_has_a_list_and_no_output_is_refused)
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_pool_blocks(NULL, &list));
     REFUSE(TARN_ERR_INVALID_HANDLE, "device", tarn_device_pools(NULL, &(tarn_pool_list *){NULL}));
 }
-END_TEST
 
 static atomic_bool done;
 
@@ -193,7 +189,7 @@ static void *change_blocks(void *argument)
 }
 
 /* The two blocks of this thread are in each list, and the other's are 16 at most. */
-START_TEST(blocks_are_listed_beside_a_thread_that_allocates_and_frees)
+TEST(lists, blocks_are_listed_beside_a_thread_that_allocates_and_frees)
 {
     void *mine[] = {test_alloc(world.pool, BYTES, world.stream),
                     test_alloc(world.pool, 100 * MIB, world.stream)};
@@ -221,7 +217,6 @@ START_TEST(blocks_are_listed_beside_a_thread_that_allocates_and_frees)
     for (size_t i = 0; i < 2; i++)
         OK(tarn_free(mine[i]));
 }
-END_TEST
 
 /* Of two pools the first is released before the second. */
 static void *change_pools(void *unused)
@@ -245,7 +240,7 @@ static void *change_pools(void *unused)
 }
 
 /* A list is of one moment: where the second pool is released, the first one was before. */
-START_TEST(pools_are_listed_beside_a_thread_that_makes_and_releases_them)
+TEST(lists, pools_are_listed_beside_a_thread_that_makes_and_releases_them)
 {
     pthread_t thread;
 
@@ -270,21 +265,4 @@ START_TEST(pools_are_listed_beside_a_thread_that_makes_and_releases_them)
     } while (!atomic_load(&done));
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     OK(tarn_device_trim(world.device, 0, NULL));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("lists");
-    TCase *tcase = test_case(suite, "lists", test_world_open, test_world_close);
-
-    tcase_add_test(tcase, a_device_lists_its_pools_the_newest_first);
-    tcase_add_test(tcase, a_released_pool_is_listed_without_a_handle_until_it_goes);
-    tcase_add_test(tcase, an_adopted_pool_is_listed_without_a_handle);
-    tcase_add_test(tcase, a_pool_lists_its_live_blocks_in_order_of_address);
-    tcase_add_test(tcase, a_list_has_tags_and_neither_pending_nor_discarded_blocks);
-    tcase_add_test(tcase, the_default_pool_has_a_list_and_no_output_is_refused);
-    tcase_add_test(tcase, blocks_are_listed_beside_a_thread_that_allocates_and_frees);
-    tcase_add_test(tcase, pools_are_listed_beside_a_thread_that_makes_and_releases_them);
-    return test_main(suite);
 }

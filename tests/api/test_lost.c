@@ -154,7 +154,10 @@ static void fault(void)
     ck_assert_int_eq(test_stream_result(world.stream), TN_CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-START_TEST(a_lost_device_refuses_everything_but_releases)
+SUITE("lost and poisoned devices")
+GROUP(lost, NULL)
+
+TEST(lost, a_lost_device_refuses_everything_but_releases)
 {
     make_things();
     fault();
@@ -162,7 +165,6 @@ START_TEST(a_lost_device_refuses_everything_but_releases)
     ck_assert_ptr_nonnull(strstr(tarn_last_error(), "CUDA_ERROR_ILLEGAL_ADDRESS"));
     release_all();
 }
-END_TEST
 
 /* Each call is the first to hear of the fault. */
 static tarn_status first_call(int which)
@@ -197,7 +199,7 @@ static tarn_status first_call(int which)
 }
 enum { FIRST_CALLS = 10 };
 
-START_TEST(whichever_call_hears_of_the_fault_first_says_so)
+TEST_LOOP(lost, whichever_call_hears_of_the_fault_first_says_so, 0, FIRST_CALLS)
 {
     make_things();
     fault();
@@ -205,26 +207,23 @@ START_TEST(whichever_call_hears_of_the_fault_first_says_so)
     ck_assert_ptr_nonnull(strstr(tarn_last_error(), "CUDA_ERROR_ILLEGAL_ADDRESS"));
     release_all();
 }
-END_TEST
 
-START_TEST(releases_work_when_they_are_the_first_to_hear_of_the_fault)
+TEST(lost, releases_work_when_they_are_the_first_to_hear_of_the_fault)
 {
     make_things();
     fault();
     release_all();
 }
-END_TEST
 
 /* As when a library gives its pools back after the driver's own end. */
-START_TEST(a_driver_that_is_gone_at_exit_is_no_error_for_releases)
+TEST(lost, a_driver_that_is_gone_at_exit_is_no_error_for_releases)
 {
     make_things();
     sim.plan_fault(NULL, 1, 1, TN_CUDA_ERROR_DEINITIALIZED);
     release_all();
 }
-END_TEST
 
-START_TEST(a_driver_that_is_gone_at_exit_gives_nothing_more)
+TEST(lost, a_driver_that_is_gone_at_exit_gives_nothing_more)
 {
     make_things();
     sim.plan_fault(NULL, 1, 1, TN_CUDA_ERROR_DEINITIALIZED);
@@ -232,9 +231,8 @@ START_TEST(a_driver_that_is_gone_at_exit_gives_nothing_more)
     ck_assert_ptr_nonnull(strstr(tarn_last_error(), "CUDA_ERROR_DEINITIALIZED"));
     release_all();
 }
-END_TEST
 
-START_TEST(a_trim_that_must_wait_hears_of_the_fault)
+TEST(lost, a_trim_that_must_wait_hears_of_the_fault)
 {
     void *freed = NULL;
 
@@ -245,9 +243,8 @@ START_TEST(a_trim_that_must_wait_hears_of_the_fault)
     STATUS(TARN_ERR_DEVICE_LOST, tarn_pool_trim(world.pool, NULL));
     release_all();
 }
-END_TEST
 
-START_TEST(a_collect_that_is_refused_leaves_what_is_pending)
+TEST(lost, a_collect_that_is_refused_leaves_what_is_pending)
 {
     tarn_stats before = TARN_STATS_INIT;
     tarn_stats after = TARN_STATS_INIT;
@@ -266,9 +263,8 @@ START_TEST(a_collect_that_is_refused_leaves_what_is_pending)
     ck_assert_uint_eq(after.pending_bytes.all.current, before.pending_bytes.all.current);
     release_all();
 }
-END_TEST
 
-START_TEST(a_device_that_keeps_memory_from_the_driver_is_poisoned)
+TEST(lost, a_device_that_keeps_memory_from_the_driver_is_poisoned)
 {
     tarn_status status;
     size_t freed = 77;
@@ -285,22 +281,4 @@ START_TEST(a_device_that_keeps_memory_from_the_driver_is_poisoned)
     ck_assert_ptr_nonnull(strstr(tarn_last_error(), "cuMemUnmap"));
     ck_assert_ptr_nonnull(strstr(tarn_last_error(), "CUDA_ERROR_UNKNOWN"));
     release_all();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("lost and poisoned devices");
-    TCase *tcase = tcase_create("lost");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_test(tcase, a_lost_device_refuses_everything_but_releases);
-    tcase_add_loop_test(tcase, whichever_call_hears_of_the_fault_first_says_so, 0, FIRST_CALLS);
-    tcase_add_test(tcase, releases_work_when_they_are_the_first_to_hear_of_the_fault);
-    tcase_add_test(tcase, a_driver_that_is_gone_at_exit_is_no_error_for_releases);
-    tcase_add_test(tcase, a_driver_that_is_gone_at_exit_gives_nothing_more);
-    tcase_add_test(tcase, a_trim_that_must_wait_hears_of_the_fault);
-    tcase_add_test(tcase, a_collect_that_is_refused_leaves_what_is_pending);
-    tcase_add_test(tcase, a_device_that_keeps_memory_from_the_driver_is_poisoned);
-    return test_main(suite);
 }

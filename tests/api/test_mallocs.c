@@ -45,14 +45,15 @@ static void expect_alignments(tarn_pool *pool, tn_cu_stream stream)
     OK(tarn_pool_validate(pool));
 }
 
-START_TEST(alignments_are_kept_without_a_route)
+GROUP(mallocs, test_world_open, test_world_close)
+
+TEST(mallocs, alignments_are_kept_without_a_route)
 {
     expect_alignments(world.default_pool, world.stream);
     expect_alignments(world.default_pool, NULL);
 }
-END_TEST
 
-START_TEST(alignments_are_kept_by_a_route)
+TEST(mallocs, alignments_are_kept_by_a_route)
 {
     tarn_route *route = test_route(world.pool, tarn_filter_stream, world.stream);
 
@@ -61,9 +62,8 @@ START_TEST(alignments_are_kept_by_a_route)
     OK(tarn_end_allocate_to_pool(route));
     expect_alignments(world.default_pool, world.stream);
 }
-END_TEST
 
-START_TEST(alignments_are_kept_in_a_capture)
+TEST(mallocs, alignments_are_kept_in_a_capture)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     tarn_graph *graph;
@@ -81,9 +81,8 @@ START_TEST(alignments_are_kept_in_a_capture)
     OK(tarn_free(block));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(alignments_are_kept_in_an_adopted_capture)
+TEST(mallocs, alignments_are_kept_in_an_adopted_capture)
 {
     void *block;
 
@@ -94,9 +93,8 @@ START_TEST(alignments_are_kept_in_an_adopted_capture)
     OK(tarn_free(block));
     test_destroy_graph(test_end_capture(world.stream));
 }
-END_TEST
 
-START_TEST(bad_arguments_are_refused)
+TEST(mallocs, bad_arguments_are_refused)
 {
     static const size_t alignments[] = {3, 4 * MIB, 2 * MIB + 512, SIZE_MAX};
     void *address = UNTOUCHED;
@@ -117,9 +115,8 @@ START_TEST(bad_arguments_are_refused)
     REFUSE(TARN_ERR_INVALID_HANDLE, "device", tarn_calloc(NULL, 1, MIB, world.stream, &address));
     ck_assert_untouched(address);
 }
-END_TEST
 
-START_TEST(a_product_that_overflows_is_refused)
+TEST(mallocs, a_product_that_overflows_is_refused)
 {
     static const size_t products[][2] = {
         {SIZE_MAX, 2},
@@ -138,9 +135,8 @@ START_TEST(a_product_that_overflows_is_refused)
         tarn_calloc(world.device, (size_t)1 << 20, ((size_t)1 << 20) + 1, world.stream, &address));
     ck_assert_untouched(address);
 }
-END_TEST
 
-START_TEST(nothing_asked_for_is_nothing_given)
+TEST(mallocs, nothing_asked_for_is_nothing_given)
 {
     static const size_t nothing[][2] = {{0, 0}, {0, 4}, {4, 0}, {0, SIZE_MAX}};
     struct test_picture before = test_picture();
@@ -156,10 +152,9 @@ START_TEST(nothing_asked_for_is_nothing_given)
     ck_assert_ptr_null(address);
     test_same_picture(&before);
 }
-END_TEST
 
 /* The same memory, dirty. */
-START_TEST(memory_is_zero_behind_the_work_that_wrote_it)
+TEST(mallocs, memory_is_zero_behind_the_work_that_wrote_it)
 {
     tn_cu_stream streams[] = {world.stream, NULL, TN_CU_STREAM_PER_THREAD};
 
@@ -177,10 +172,9 @@ START_TEST(memory_is_zero_behind_the_work_that_wrote_it)
         OK(tarn_free(again));
     }
 }
-END_TEST
 
 /* Bytes behind the last are another's, or nobody's. */
-START_TEST(as_many_bytes_are_zeroed_as_were_asked_for)
+TEST(mallocs, as_many_bytes_are_zeroed_as_were_asked_for)
 {
     uint64_t calls;
     unsigned char bytes[16];
@@ -198,9 +192,8 @@ START_TEST(as_many_bytes_are_zeroed_as_were_asked_for)
         ck_assert_uint_eq(bytes[i], i < 13 ? 0 : 1);
     OK(tarn_free(again));
 }
-END_TEST
 
-START_TEST(zeros_come_from_the_routes_pool)
+TEST(mallocs, zeros_come_from_the_routes_pool)
 {
     tarn_route *route = test_route(world.pool, tarn_filter_stream, world.stream);
     uint32_t *routed = zeroed(WORDS, world.stream);
@@ -212,10 +205,9 @@ START_TEST(zeros_come_from_the_routes_pool)
     OK(tarn_free(routed));
     OK(tarn_free(other));
 }
-END_TEST
 
 /* The section adds to the zeros, which each replay writes anew. */
-START_TEST(a_replay_zeroes_the_memory_again)
+TEST(mallocs, a_replay_zeroes_the_memory_again)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     tarn_driver_graph nodes = NULL;
@@ -237,10 +229,9 @@ START_TEST(a_replay_zeroes_the_memory_again)
     OK(tarn_free(block));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* Memory that the capture freed dirty, on a forked stream, through a route. */
-START_TEST(a_capture_of_the_programs_own_has_zeros_too)
+TEST(mallocs, a_capture_of_the_programs_own_has_zeros_too)
 {
     tarn_route *route = test_route(world.pool, tarn_filter_capture, world.stream);
     tarn_graph *graph = NULL;
@@ -267,7 +258,6 @@ START_TEST(a_capture_of_the_programs_own_has_zeros_too)
     OK(tarn_free(block));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* The stream of a call whose callback gives this memory back, and begins a capture of the stream. */
 static void *spare;
@@ -286,7 +276,7 @@ static bool begin_a_capture(tarn_device *device, size_t wanted_bytes, void *user
 }
 
 /* The set would be a node of a graph that may never run. */
-START_TEST(a_capture_that_begins_in_a_callback_gets_no_zeros)
+TEST(mallocs, a_capture_that_begins_in_a_callback_gets_no_zeros)
 {
     void *address = UNTOUCHED;
     tn_cu_graph captured;
@@ -308,9 +298,8 @@ START_TEST(a_capture_that_begins_in_a_callback_gets_no_zeros)
     OK(tarn_free(address));
     OK(tarn_pool_validate(world.default_pool));
 }
-END_TEST
 
-START_TEST(a_refused_set_frees_the_block)
+TEST(mallocs, a_refused_set_frees_the_block)
 {
     void *address = UNTOUCHED;
 
@@ -342,10 +331,9 @@ START_TEST(a_refused_set_frees_the_block)
         address = UNTOUCHED;
     }
 }
-END_TEST
 
 /* As any work there would be. */
-START_TEST(a_set_on_the_legacy_stream_beside_a_blocking_streams_capture_is_refused)
+TEST(mallocs, a_set_on_the_legacy_stream_beside_a_blocking_streams_capture_is_refused)
 {
     tn_cu_stream blocking = test_blocking_stream();
     void *address = UNTOUCHED;
@@ -359,9 +347,8 @@ START_TEST(a_set_on_the_legacy_stream_beside_a_blocking_streams_capture_is_refus
     test_end_broken_capture(blocking);
     test_destroy_stream(blocking);
 }
-END_TEST
 
-START_TEST(nothing_is_allocated_in_a_broken_capture)
+TEST(mallocs, nothing_is_allocated_in_a_broken_capture)
 {
     void *address = UNTOUCHED;
 
@@ -374,9 +361,8 @@ START_TEST(nothing_is_allocated_in_a_broken_capture)
     ck_assert_untouched(address);
     test_end_broken_capture(world.stream);
 }
-END_TEST
 
-START_TEST(what_the_driver_has_not_is_refused)
+TEST(mallocs, what_the_driver_has_not_is_refused)
 {
     void *address = UNTOUCHED;
 
@@ -395,9 +381,10 @@ START_TEST(what_the_driver_has_not_is_refused)
     ck_assert_untouched(address);
     ck_assert_uint_eq(test_stats(world.default_pool).live_count, 0);
 }
-END_TEST
 
-START_TEST(a_device_without_addresses_has_no_room)
+GROUP(full, NULL)
+
+TEST(full, a_device_without_addresses_has_no_room)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
     void *address = UNTOUCHED;
@@ -411,35 +398,4 @@ START_TEST(a_device_without_addresses_has_no_room)
     ck_assert_untouched(address);
     sim.set_hints(0, 0);
     test_world_close();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("mallocs");
-    TCase *tcase = tcase_create("mallocs");
-    TCase *full = tcase_create("full");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, alignments_are_kept_without_a_route);
-    tcase_add_test(tcase, alignments_are_kept_by_a_route);
-    tcase_add_test(tcase, alignments_are_kept_in_a_capture);
-    tcase_add_test(tcase, alignments_are_kept_in_an_adopted_capture);
-    tcase_add_test(tcase, bad_arguments_are_refused);
-    tcase_add_test(tcase, a_product_that_overflows_is_refused);
-    tcase_add_test(tcase, nothing_asked_for_is_nothing_given);
-    tcase_add_test(tcase, memory_is_zero_behind_the_work_that_wrote_it);
-    tcase_add_test(tcase, as_many_bytes_are_zeroed_as_were_asked_for);
-    tcase_add_test(tcase, zeros_come_from_the_routes_pool);
-    tcase_add_test(tcase, a_replay_zeroes_the_memory_again);
-    tcase_add_test(tcase, a_capture_of_the_programs_own_has_zeros_too);
-    tcase_add_test(tcase, a_capture_that_begins_in_a_callback_gets_no_zeros);
-    tcase_add_test(tcase, a_refused_set_frees_the_block);
-    tcase_add_test(tcase, a_set_on_the_legacy_stream_beside_a_blocking_streams_capture_is_refused);
-    tcase_add_test(tcase, nothing_is_allocated_in_a_broken_capture);
-    tcase_add_test(tcase, what_the_driver_has_not_is_refused);
-    tcase_add_test(full, a_device_without_addresses_has_no_room);
-    suite_add_tcase(suite, full);
-    return test_main(suite);
 }

@@ -5,7 +5,9 @@
 
 #include "support/world.h"
 
-START_TEST(blocks_are_aligned_distinct_and_writable)
+GROUP(world, test_world_open, test_world_close, .name = "in a world")
+
+TEST(world, blocks_are_aligned_distinct_and_writable)
 {
     enum { COUNT = 64 };
     static const size_t sizes[] = {1, 511, 512, 513, 4096, MIB - 1, MIB, MIB + 1, 3 * MIB};
@@ -26,9 +28,8 @@ START_TEST(blocks_are_aligned_distinct_and_writable)
         OK(tarn_free(blocks[i]));
     ck_assert_uint_eq(test_stats(world.default_pool).live_count, 0);
 }
-END_TEST
 
-START_TEST(nothing_asked_for_is_nothing_given)
+TEST(world, nothing_asked_for_is_nothing_given)
 {
     void *address = UNTOUCHED;
     struct test_picture before = test_picture();
@@ -40,9 +41,8 @@ START_TEST(nothing_asked_for_is_nothing_given)
     ck_assert_ptr_null(address);
     test_same_picture(&before);
 }
-END_TEST
 
-START_TEST(memory_freed_is_reused_at_once_by_its_own_stream)
+TEST(world, memory_freed_is_reused_at_once_by_its_own_stream)
 {
     void *first = test_malloc(4 * MIB);
 
@@ -52,9 +52,8 @@ START_TEST(memory_freed_is_reused_at_once_by_its_own_stream)
     OK(tarn_free(first));
     test_synchronize(world.stream);
 }
-END_TEST
 
-START_TEST(another_stream_does_not_get_what_one_has_freed)
+TEST(world, another_stream_does_not_get_what_one_has_freed)
 {
     void *first = test_malloc(4 * MIB);
     void *second;
@@ -64,9 +63,8 @@ START_TEST(another_stream_does_not_get_what_one_has_freed)
     ck_assert_ptr_ne(second, first);
     OK(tarn_free(second));
 }
-END_TEST
 
-START_TEST(alignments_are_kept)
+TEST(world, alignments_are_kept)
 {
     enum { ALIGNMENTS = 22 }; /* 1 to 2 MiB */
     void *blocks[ALIGNMENTS];
@@ -81,9 +79,8 @@ START_TEST(alignments_are_kept)
     for (size_t i = 0; i < ALIGNMENTS; i++)
         OK(tarn_free(blocks[i]));
 }
-END_TEST
 
-START_TEST(bad_arguments_of_malloc_are_refused)
+TEST(world, bad_arguments_of_malloc_are_refused)
 {
     void *address = UNTOUCHED;
 
@@ -94,9 +91,8 @@ START_TEST(bad_arguments_of_malloc_are_refused)
            tarn_malloc(world.device, 512, world.stream, NULL));
     ck_assert_untouched(address);
 }
-END_TEST
 
-START_TEST(bad_arguments_of_alloc_are_refused)
+TEST(world, bad_arguments_of_alloc_are_refused)
 {
     _Alignas(128) uint64_t zeros[1024] = {0}; /* aligned as a record is */
     void *address = UNTOUCHED;
@@ -118,7 +114,6 @@ START_TEST(bad_arguments_of_alloc_are_refused)
            tarn_pool_malloc(world.pool, 0, 3, world.stream, &address));
     ck_assert_untouched(address);
 }
-END_TEST
 
 static const size_t sizes_too_large[] = {
     SIZE_MAX,         SIZE_MAX - 511,        SIZE_MAX - 512,
@@ -126,7 +121,7 @@ static const size_t sizes_too_large[] = {
 };
 enum { SIZES_TOO_LARGE = sizeof sizes_too_large / sizeof sizes_too_large[0] };
 
-START_TEST(sizes_that_no_device_holds_are_invalid_arguments)
+TEST_LOOP(world, sizes_that_no_device_holds_are_invalid_arguments, 0, SIZES_TOO_LARGE)
 {
     size_t bytes = sizes_too_large[_i];
     void *address = UNTOUCHED;
@@ -138,9 +133,8 @@ START_TEST(sizes_that_no_device_holds_are_invalid_arguments)
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "bytes", tarn_pool_reserve(world.pool, bytes, world.stream));
     ck_assert_untouched(address);
 }
-END_TEST
 
-START_TEST(the_largest_size_is_refused_for_lack_of_room_only)
+TEST(world, the_largest_size_is_refused_for_lack_of_room_only)
 {
     static const size_t sizes[] = {(size_t)1 << 40, ((size_t)1 << 40) - 511, (size_t)1 << 38};
     void *address = UNTOUCHED;
@@ -157,9 +151,10 @@ START_TEST(the_largest_size_is_refused_for_lack_of_room_only)
         ck_assert_uint_eq(test_stats(world.pool).live_count, 0);
     }
 }
-END_TEST
 
-START_TEST(a_region_that_is_full_and_no_other_is_no_address_space)
+GROUP(own, NULL, .name = "in a world of its own")
+
+TEST(own, a_region_that_is_full_and_no_other_is_no_address_space)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
     void *address = UNTOUCHED;
@@ -184,9 +179,8 @@ START_TEST(a_region_that_is_full_and_no_other_is_no_address_space)
     OK(tarn_device_close(world.device));
     world.device = NULL;
 }
-END_TEST
 
-START_TEST(a_full_device_is_told_with_who_holds_what)
+TEST(own, a_full_device_is_told_with_who_holds_what)
 {
     void *address = UNTOUCHED;
     void *held;
@@ -207,9 +201,8 @@ START_TEST(a_full_device_is_told_with_who_holds_what)
     OK(tarn_free(address));
     test_world_close();
 }
-END_TEST
 
-START_TEST(memory_freed_on_other_streams_is_waited_for_before_the_device_is_full)
+TEST(own, memory_freed_on_other_streams_is_waited_for_before_the_device_is_full)
 {
     void *address = NULL;
     void *held;
@@ -226,9 +219,8 @@ START_TEST(memory_freed_on_other_streams_is_waited_for_before_the_device_is_full
     OK(tarn_free(address));
     test_world_close();
 }
-END_TEST
 
-START_TEST(a_refused_mapping_is_undone)
+TEST(world, a_refused_mapping_is_undone)
 {
     static const char *const calls[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess"};
     void *address = UNTOUCHED;
@@ -249,9 +241,8 @@ START_TEST(a_refused_mapping_is_undone)
     }
     OK(tarn_free(test_malloc(MIB)));
 }
-END_TEST
 
-START_TEST(a_driver_without_memory_is_device_memory)
+TEST(world, a_driver_without_memory_is_device_memory)
 {
     void *address = UNTOUCHED;
 
@@ -265,7 +256,6 @@ START_TEST(a_driver_without_memory_is_device_memory)
     ck_assert_uint_eq(test_device_stats().mapped_bytes, 0);
     OK(tarn_free(test_malloc(MIB)));
 }
-END_TEST
 
 /* free, free_on, record_stream and block_at answer the same about an address. */
 static void refuse_address(void *address, tarn_status expected, const char *word)
@@ -280,7 +270,7 @@ static void refuse_address(void *address, tarn_status expected, const char *word
     ck_assert_uint_eq(block.sequence, 77);
 }
 
-START_TEST(addresses_that_tarn_did_not_hand_out_are_not_ours)
+TEST(world, addresses_that_tarn_did_not_hand_out_are_not_ours)
 {
     int local = 0;
     void *heap = malloc(64);
@@ -298,9 +288,8 @@ START_TEST(addresses_that_tarn_did_not_hand_out_are_not_ours)
     test_linear_free(linear);
     free(heap);
 }
-END_TEST
 
-START_TEST(null_has_no_use_and_no_block)
+TEST(world, null_has_no_use_and_no_block)
 {
     tarn_block block = {.sequence = 77};
 
@@ -308,9 +297,8 @@ START_TEST(null_has_no_use_and_no_block)
     REFUSE(TARN_ERR_NOT_OURS, "0x0", tarn_block_at(NULL, &block));
     ck_assert_uint_eq(block.sequence, 77);
 }
-END_TEST
 
-START_TEST(an_inner_address_is_refused_and_the_sentence_names_the_block)
+TEST(world, an_inner_address_is_refused_and_the_sentence_names_the_block)
 {
     char *address = test_malloc(3 * MIB);
     char sentence[64];
@@ -321,9 +309,8 @@ START_TEST(an_inner_address_is_refused_and_the_sentence_names_the_block)
     refuse_address(address + 3 * MIB - 1, TARN_ERR_INNER_ADDRESS, sentence);
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(a_second_free_is_a_double_free)
+TEST(world, a_second_free_is_a_double_free)
 {
     void *address = test_malloc(512);
     void *other = test_malloc(512);
@@ -334,9 +321,8 @@ START_TEST(a_second_free_is_a_double_free)
     refuse_address(address, TARN_ERR_DOUBLE_FREE, "0x"); /* joined with its neighbours meanwhile */
     refuse_address(other, TARN_ERR_DOUBLE_FREE, "0x");
 }
-END_TEST
 
-START_TEST(a_second_free_is_seen_while_the_first_is_pending)
+TEST(world, a_second_free_is_seen_while_the_first_is_pending)
 {
     void *address = test_malloc(4 * MIB);
 
@@ -347,9 +333,8 @@ START_TEST(a_second_free_is_seen_while_the_first_is_pending)
     refuse_address(address, TARN_ERR_DOUBLE_FREE, "0x");
     sim.resume_work();
 }
-END_TEST
 
-START_TEST(an_address_beside_a_block_in_its_segment_is_not_live)
+TEST(world, an_address_beside_a_block_in_its_segment_is_not_live)
 {
     char *address = test_malloc(512);
 
@@ -357,9 +342,8 @@ START_TEST(an_address_beside_a_block_in_its_segment_is_not_live)
     refuse_address(address + 16 * MIB, TARN_ERR_DOUBLE_FREE, "0x"); /* not mapped */
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(a_free_after_the_memory_was_given_back_is_refused)
+TEST(world, a_free_after_the_memory_was_given_back_is_refused)
 {
     void *address = test_alloc(world.pool, 4 * MIB, world.stream);
     void *kept = test_alloc(world.pool, 4 * MIB, world.stream);
@@ -372,9 +356,8 @@ START_TEST(a_free_after_the_memory_was_given_back_is_refused)
     OK(tarn_pool_trim(world.pool, NULL)); /* now its segment is gone as well */
     refuse_address(address, TARN_ERR_NOT_OURS, "not handed out");
 }
-END_TEST
 
-START_TEST(a_free_of_a_pools_block_after_the_pool_is_not_ours)
+TEST(world, a_free_of_a_pools_block_after_the_pool_is_not_ours)
 {
     tarn_pool *pool = test_pool("gone");
     void *address = test_alloc(pool, MIB, world.stream);
@@ -383,9 +366,8 @@ START_TEST(a_free_of_a_pools_block_after_the_pool_is_not_ours)
     OK(tarn_pool_destroy(pool));
     refuse_address(address, TARN_ERR_NOT_OURS, "not handed out");
 }
-END_TEST
 
-START_TEST(a_block_is_described_from_any_address_inside_it)
+TEST(world, a_block_is_described_from_any_address_inside_it)
 {
     char *address = test_alloc(world.pool, 1000, world.stream);
     void *later = test_alloc(world.pool, 10, world.stream);
@@ -406,9 +388,8 @@ START_TEST(a_block_is_described_from_any_address_inside_it)
     OK(tarn_free(later));
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(the_default_streams_are_streams_too)
+TEST(world, the_default_streams_are_streams_too)
 {
     static const uintptr_t handles[] = {0, 1, 2};
 
@@ -425,9 +406,8 @@ START_TEST(the_default_streams_are_streams_too)
     }
     OK(tarn_pool_validate(world.default_pool));
 }
-END_TEST
 
-START_TEST(null_and_legacy_are_one_stream)
+TEST(world, null_and_legacy_are_one_stream)
 {
     void *address = NULL;
     void *again = NULL;
@@ -438,9 +418,8 @@ START_TEST(null_and_legacy_are_one_stream)
     ck_assert_ptr_eq(again, address);
     OK(tarn_free(again));
 }
-END_TEST
 
-START_TEST(a_stream_that_takes_the_handle_of_a_destroyed_one_does_not_take_its_memory)
+TEST(world, a_stream_that_takes_the_handle_of_a_destroyed_one_does_not_take_its_memory)
 {
     tn_cu_stream old = test_stream();
     void *address = test_alloc(world.default_pool, 4 * MIB, old);
@@ -456,45 +435,4 @@ START_TEST(a_stream_that_takes_the_handle_of_a_destroyed_one_does_not_take_its_m
         OK(tarn_free(kept));
         test_destroy_stream(fresh);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("memory");
-    TCase *tcase = tcase_create("in a world");
-    TCase *own = tcase_create("in a world of its own");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, blocks_are_aligned_distinct_and_writable);
-    tcase_add_test(tcase, nothing_asked_for_is_nothing_given);
-    tcase_add_test(tcase, memory_freed_is_reused_at_once_by_its_own_stream);
-    tcase_add_test(tcase, another_stream_does_not_get_what_one_has_freed);
-    tcase_add_test(tcase, alignments_are_kept);
-    tcase_add_test(tcase, bad_arguments_of_malloc_are_refused);
-    tcase_add_test(tcase, bad_arguments_of_alloc_are_refused);
-    tcase_add_loop_test(tcase, sizes_that_no_device_holds_are_invalid_arguments, 0,
-                        SIZES_TOO_LARGE);
-    tcase_add_test(tcase, the_largest_size_is_refused_for_lack_of_room_only);
-    tcase_add_test(tcase, a_refused_mapping_is_undone);
-    tcase_add_test(tcase, a_driver_without_memory_is_device_memory);
-    tcase_add_test(tcase, addresses_that_tarn_did_not_hand_out_are_not_ours);
-    tcase_add_test(tcase, null_has_no_use_and_no_block);
-    tcase_add_test(tcase, an_inner_address_is_refused_and_the_sentence_names_the_block);
-    tcase_add_test(tcase, a_second_free_is_a_double_free);
-    tcase_add_test(tcase, a_second_free_is_seen_while_the_first_is_pending);
-    tcase_add_test(tcase, an_address_beside_a_block_in_its_segment_is_not_live);
-    tcase_add_test(tcase, a_free_after_the_memory_was_given_back_is_refused);
-    tcase_add_test(tcase, a_free_of_a_pools_block_after_the_pool_is_not_ours);
-    tcase_add_test(tcase, a_block_is_described_from_any_address_inside_it);
-    tcase_add_test(tcase, the_default_streams_are_streams_too);
-    tcase_add_test(tcase, null_and_legacy_are_one_stream);
-    tcase_add_test(tcase,
-                   a_stream_that_takes_the_handle_of_a_destroyed_one_does_not_take_its_memory);
-    suite_add_tcase(suite, own);
-    tcase_add_test(own, a_region_that_is_full_and_no_other_is_no_address_space);
-    tcase_add_test(own, a_full_device_is_told_with_who_holds_what);
-    tcase_add_test(own, memory_freed_on_other_streams_is_waited_for_before_the_device_is_full);
-    return test_main(suite);
 }

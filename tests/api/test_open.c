@@ -30,15 +30,17 @@ static void open_and_close(void)
     test_same_ledger(&before);
 }
 
-START_TEST(a_missing_driver_library_is_no_driver)
+SUITE("opening a device")
+GROUP(open, NULL)
+
+TEST(open, a_missing_driver_library_is_no_driver)
 {
     ck_assert_int_eq(setenv("TARN_DRIVER", "/nowhere/libcuda.so.1", 1), 0);
     refuse_open(0, TARN_ERR_NO_DRIVER, "/nowhere/libcuda.so.1");
     refuse_open(0, TARN_ERR_NO_DRIVER, "TARN_DRIVER=sim");
 }
-END_TEST
 
-START_TEST(an_empty_driver_name_means_the_real_driver)
+TEST(open, an_empty_driver_name_means_the_real_driver)
 {
     tarn_device *device = UNTOUCHED;
 
@@ -46,45 +48,39 @@ START_TEST(an_empty_driver_name_means_the_real_driver)
     if (tarn_device_open(0, NULL, &device) == TARN_ERR_NO_DRIVER)
         ck_assert_ptr_nonnull(strstr(tarn_last_error(), "libcuda.so.1"));
 }
-END_TEST
 
-START_TEST(a_library_that_is_not_a_driver_is_too_old)
+TEST(open, a_library_that_is_not_a_driver_is_too_old)
 {
     ck_assert_int_eq(setenv("TARN_DRIVER", "libm.so.6", 1), 0);
     refuse_open(0, TARN_ERR_DRIVER_TOO_OLD, "libm.so.6");
 }
-END_TEST
 
-START_TEST(a_driver_without_a_function_is_too_old_and_the_sentence_names_it)
+TEST(open, a_driver_without_a_function_is_too_old_and_the_sentence_names_it)
 {
     ck_assert_int_eq(setenv("TARN_SIM_MISSING", "cuMemMap", 1), 0);
     refuse_open(0, TARN_ERR_DRIVER_TOO_OLD, "cuMemMap");
 }
-END_TEST
 
 /* 12.2: what is newer is missing, and the sentence names the first of it and its version. */
-START_TEST(a_driver_of_an_older_release_is_too_old)
+TEST(open, a_driver_of_an_older_release_is_too_old)
 {
     ck_assert_int_eq(setenv("TARN_SIM_DRIVER_VERSION", "12020", 1), 0);
     refuse_open(0, TARN_ERR_DRIVER_TOO_OLD, "cuStreamGetCaptureInfo of version 12.3");
 }
-END_TEST
 
-START_TEST(a_driver_of_the_oldest_release_that_has_all_is_good)
+TEST(open, a_driver_of_the_oldest_release_that_has_all_is_good)
 {
     ck_assert_int_eq(setenv("TARN_SIM_DRIVER_VERSION", "12040", 1), 0);
     open_and_close();
 }
-END_TEST
 
-START_TEST(a_device_without_virtual_memory_management_is_not_supported)
+TEST(open, a_device_without_virtual_memory_management_is_not_supported)
 {
     ck_assert_int_eq(setenv("TARN_SIM_VMM", "0", 1), 0);
     refuse_open(0, TARN_ERR_NOT_SUPPORTED, "virtual memory management");
 }
-END_TEST
 
-START_TEST(the_simulator_is_found_beside_the_library)
+TEST(open, the_simulator_is_found_beside_the_library)
 {
     tarn_device_info info = TARN_DEVICE_INFO_INIT;
     tarn_device *device = NULL;
@@ -96,9 +92,8 @@ START_TEST(the_simulator_is_found_beside_the_library)
     ck_assert_ptr_nonnull(strstr(info.driver, "libtarn_sim.so"));
     OK(tarn_device_close(device));
 }
-END_TEST
 
-START_TEST(an_ordinal_that_is_not_there_is_no_device)
+TEST(open, an_ordinal_that_is_not_there_is_no_device)
 {
     test_start();
     refuse_open(99, TARN_ERR_NO_DEVICE, "device 99");
@@ -106,24 +101,21 @@ START_TEST(an_ordinal_that_is_not_there_is_no_device)
     refuse_open(1, TARN_ERR_NO_DEVICE, "has 1");
     open_and_close();
 }
-END_TEST
 
-START_TEST(a_driver_that_finds_no_device_is_no_device)
+TEST(open, a_driver_that_finds_no_device_is_no_device)
 {
     test_start();
     sim.plan_fault("cuInit", 1, 0, TN_CUDA_ERROR_NO_DEVICE);
     refuse_open(0, TARN_ERR_NO_DEVICE, "no device");
     open_and_close();
 }
-END_TEST
 
-START_TEST(no_place_for_the_handle_is_an_invalid_argument)
+TEST(open, no_place_for_the_handle_is_an_invalid_argument)
 {
     test_start();
     STATUS(TARN_ERR_INVALID_ARGUMENT, tarn_device_open(0, NULL, NULL));
     ck_assert_ptr_nonnull(strstr(tarn_last_error(), "device is NULL"));
 }
-END_TEST
 
 static void refuse_options(tarn_device_options options, const char *word)
 {
@@ -155,14 +147,13 @@ static void refuse_bad_options(void)
     refuse_options(options, "region_bytes");
 }
 
-START_TEST(options_out_of_range_are_invalid_arguments)
+TEST(open, options_out_of_range_are_invalid_arguments)
 {
     test_start();
     refuse_bad_options();
 }
-END_TEST
 
-START_TEST(options_are_checked_by_every_open_and_used_by_the_first)
+TEST(open, options_are_checked_by_every_open_and_used_by_the_first)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
     tarn_stats stats = TARN_STATS_INIT;
@@ -181,9 +172,8 @@ START_TEST(options_are_checked_by_every_open_and_used_by_the_first)
     OK(tarn_device_close(device));
     OK(tarn_device_close(again));
 }
-END_TEST
 
-START_TEST(too_few_addresses_are_a_smaller_region)
+TEST(open, too_few_addresses_are_a_smaller_region)
 {
     tarn_stats stats = TARN_STATS_INIT;
     tarn_device *device = NULL;
@@ -199,9 +189,8 @@ START_TEST(too_few_addresses_are_a_smaller_region)
     ck_assert_uint_eq(stats.reserved_bytes, 2 * GIB);
     OK(tarn_device_close(device));
 }
-END_TEST
 
-START_TEST(less_than_a_gib_of_addresses_is_no_address_space)
+TEST(open, less_than_a_gib_of_addresses_is_no_address_space)
 {
     test_start();
     sim.set_hints(2, GIB / 2);
@@ -209,9 +198,8 @@ START_TEST(less_than_a_gib_of_addresses_is_no_address_space)
     sim.set_hints(0, 0);
     open_and_close();
 }
-END_TEST
 
-START_TEST(a_region_that_the_driver_moves_elsewhere_serves_as_well)
+TEST(open, a_region_that_the_driver_moves_elsewhere_serves_as_well)
 {
     tarn_device *device = NULL;
     void *address = NULL;
@@ -227,7 +215,6 @@ START_TEST(a_region_that_the_driver_moves_elsewhere_serves_as_well)
     OK(tarn_free(address));
     OK(tarn_device_close(device));
 }
-END_TEST
 
 static const char *const calls_of_open[] = {
     "cuDeviceGetCount",     "cuDeviceGet",
@@ -238,7 +225,7 @@ static const char *const calls_of_open[] = {
 };
 enum { CALLS_OF_OPEN = sizeof calls_of_open / sizeof calls_of_open[0] };
 
-START_TEST(a_call_that_the_driver_refuses_ends_the_open_and_leaves_nothing)
+TEST_LOOP(open, a_call_that_the_driver_refuses_ends_the_open_and_leaves_nothing, 0, CALLS_OF_OPEN)
 {
     test_start();
     open_and_close(); /* cuInit is over */
@@ -249,33 +236,29 @@ START_TEST(a_call_that_the_driver_refuses_ends_the_open_and_leaves_nothing)
     ck_assert_uint_eq(sim.clear_fault(NULL), 1);
     open_and_close();
 }
-END_TEST
 
-START_TEST(a_driver_that_cannot_be_initialised_is_refused_and_may_be_tried_again)
+TEST(open, a_driver_that_cannot_be_initialised_is_refused_and_may_be_tried_again)
 {
     test_start();
     sim.plan_fault("cuInit", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     refuse_open(0, TARN_ERR_DRIVER, "CUDA_ERROR_UNKNOWN");
     open_and_close();
 }
-END_TEST
 
-START_TEST(a_device_that_faulted_cannot_be_opened)
+TEST(open, a_device_that_faulted_cannot_be_opened)
 {
     test_start();
     sim.plan_fault("cuDevicePrimaryCtxRetain", 1, 0, TN_CUDA_ERROR_ILLEGAL_ADDRESS);
     refuse_open(0, TARN_ERR_DEVICE_LOST, "CUDA_ERROR_ILLEGAL_ADDRESS");
 }
-END_TEST
 
-START_TEST(a_full_device_cannot_be_opened)
+TEST(open, a_full_device_cannot_be_opened)
 {
     test_start();
     sim.plan_fault("cuMemAlloc", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
     refuse_open(0, TARN_ERR_DEVICE_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY");
     open_and_close();
 }
-END_TEST
 
 static bool is_forked(const char *call, tarn_status status)
 {
@@ -304,7 +287,7 @@ static int try_after_fork(void *address)
     return is_forked("tarn_free", tarn_free(address)) ? 0 : 6;
 }
 
-START_TEST(a_fork_of_a_process_that_used_the_driver_is_told_so)
+TEST(open, a_fork_of_a_process_that_used_the_driver_is_told_so)
 {
     void *address;
     int status = -1;
@@ -321,36 +304,4 @@ START_TEST(a_fork_of_a_process_that_used_the_driver_is_told_so)
     ck_assert_int_eq(WEXITSTATUS(status), 0);
     OK(tarn_free(address)); /* the parent's goes on */
     test_world_close();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("opening a device");
-    TCase *tcase = tcase_create("open");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_test(tcase, a_missing_driver_library_is_no_driver);
-    tcase_add_test(tcase, an_empty_driver_name_means_the_real_driver);
-    tcase_add_test(tcase, a_library_that_is_not_a_driver_is_too_old);
-    tcase_add_test(tcase, a_driver_without_a_function_is_too_old_and_the_sentence_names_it);
-    tcase_add_test(tcase, a_driver_of_an_older_release_is_too_old);
-    tcase_add_test(tcase, a_driver_of_the_oldest_release_that_has_all_is_good);
-    tcase_add_test(tcase, a_device_without_virtual_memory_management_is_not_supported);
-    tcase_add_test(tcase, the_simulator_is_found_beside_the_library);
-    tcase_add_test(tcase, an_ordinal_that_is_not_there_is_no_device);
-    tcase_add_test(tcase, a_driver_that_finds_no_device_is_no_device);
-    tcase_add_test(tcase, no_place_for_the_handle_is_an_invalid_argument);
-    tcase_add_test(tcase, options_out_of_range_are_invalid_arguments);
-    tcase_add_test(tcase, options_are_checked_by_every_open_and_used_by_the_first);
-    tcase_add_test(tcase, too_few_addresses_are_a_smaller_region);
-    tcase_add_test(tcase, less_than_a_gib_of_addresses_is_no_address_space);
-    tcase_add_test(tcase, a_region_that_the_driver_moves_elsewhere_serves_as_well);
-    tcase_add_loop_test(tcase, a_call_that_the_driver_refuses_ends_the_open_and_leaves_nothing, 0,
-                        CALLS_OF_OPEN);
-    tcase_add_test(tcase, a_driver_that_cannot_be_initialised_is_refused_and_may_be_tried_again);
-    tcase_add_test(tcase, a_device_that_faulted_cannot_be_opened);
-    tcase_add_test(tcase, a_full_device_cannot_be_opened);
-    tcase_add_test(tcase, a_fork_of_a_process_that_used_the_driver_is_told_so);
-    return test_main(suite);
 }

@@ -36,7 +36,10 @@ static void expect_given(void *address, tn_cu_stream stream, bool given)
     OK(tarn_free(again));
 }
 
-START_TEST(memory_freed_is_reused_by_the_meant_stream_alone)
+SUITE("what NULL means")
+GROUP(null, NULL, .name = "what NULL means")
+
+TEST_LOOP(null, memory_freed_is_reused_by_the_meant_stream_alone, 0, MEANINGS)
 {
     void *address = NULL;
 
@@ -57,10 +60,9 @@ START_TEST(memory_freed_is_reused_by_the_meant_stream_alone)
     expect_given(address, NULL, true);
     test_world_close();
 }
-END_TEST
 
 /* Each explicit handle means what it means in CUDA. */
-START_TEST(explicit_handles_mean_their_streams_whatever_null_means)
+TEST_LOOP(null, explicit_handles_mean_their_streams_whatever_null_means, 0, MEANINGS)
 {
     tarn_capture *capture = UNTOUCHED;
 
@@ -78,9 +80,8 @@ START_TEST(explicit_handles_mean_their_streams_whatever_null_means)
     OK(tarn_stream_retire(world.device, (tarn_stream)TN_CU_STREAM_PER_THREAD));
     test_world_close();
 }
-END_TEST
 
-START_TEST(a_use_on_null_is_a_use_on_the_meant_stream)
+TEST_LOOP(null, a_use_on_null_is_a_use_on_the_meant_stream, 0, MEANINGS)
 {
     void *address = NULL;
 
@@ -101,9 +102,8 @@ START_TEST(a_use_on_null_is_a_use_on_the_meant_stream)
     sim.resume_work();
     test_world_close();
 }
-END_TEST
 
-START_TEST(null_is_retired_where_it_means_the_threads_own_stream)
+TEST_LOOP(null, null_is_retired_where_it_means_the_threads_own_stream, 0, MEANINGS)
 {
     void *address;
 
@@ -115,9 +115,8 @@ START_TEST(null_is_retired_where_it_means_the_threads_own_stream)
     expect_given(address, world.stream, meaning == TARN_NULL_STREAM_PER_THREAD);
     test_world_close();
 }
-END_TEST
 
-START_TEST(null_is_captured_where_it_means_the_threads_own_stream)
+TEST_LOOP(null, null_is_captured_where_it_means_the_threads_own_stream, 0, MEANINGS)
 {
     tn_cu_graph graph;
     tarn_capture *capture = UNTOUCHED;
@@ -141,9 +140,8 @@ START_TEST(null_is_captured_where_it_means_the_threads_own_stream)
     test_await_destructors(0);
     test_world_close();
 }
-END_TEST
 
-START_TEST(the_threads_own_stream_is_captured_restored_and_replayed_as_null)
+TEST(null, the_threads_own_stream_is_captured_restored_and_replayed_as_null)
 {
     tarn_checkpoint *checkpoint = NULL;
     tarn_capture *capture = NULL;
@@ -168,11 +166,10 @@ START_TEST(the_threads_own_stream_is_captured_restored_and_replayed_as_null)
     OK(tarn_free(address));
     test_world_close();
 }
-END_TEST
 
 /* The driver invalidates a capture of the thread's own stream for a launch there, and for one on the legacy stream, which
  * waits for that: with different results. How many graphs a pool has decides on which path a replay goes. */
-START_TEST(a_replay_on_null_is_on_the_meant_stream)
+TEST_LOOP(null, a_replay_on_null_is_on_the_meant_stream, 0, MEANINGS)
 {
     tarn_graph *graphs[2] = {NULL, NULL};
 
@@ -192,7 +189,6 @@ START_TEST(a_replay_on_null_is_on_the_meant_stream)
     test_await_destructors(0);
     test_world_close();
 }
-END_TEST
 
 static void replay_in_turn(tarn_graph *const *graphs)
 {
@@ -201,7 +197,7 @@ static void replay_in_turn(tarn_graph *const *graphs)
     STATUS(TARN_ERR_WRONG_STATE, tarn_graph_replay(graphs[0], other));
 }
 
-START_TEST(replays_of_a_pool_know_null_as_the_meant_stream)
+TEST_LOOP(null, replays_of_a_pool_know_null_as_the_meant_stream, 0, MEANINGS)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_graph *graphs[2];
@@ -220,10 +216,9 @@ START_TEST(replays_of_a_pool_know_null_as_the_meant_stream)
     OK(tarn_pool_destroy(pool));
     test_world_close();
 }
-END_TEST
 
 /* The driver allows no work on the legacy stream beside a capture of a blocking one, but on others. */
-START_TEST(work_for_null_is_enqueued_on_the_meant_stream)
+TEST_LOOP(null, work_for_null_is_enqueued_on_the_meant_stream, 0, MEANINGS)
 {
     tarn_audit_options options = TARN_AUDIT_OPTIONS_INIT;
     tarn_checkpoint *checkpoint = NULL;
@@ -259,9 +254,8 @@ START_TEST(work_for_null_is_enqueued_on_the_meant_stream)
     test_destroy_stream(blocking);
     test_world_close();
 }
-END_TEST
 
-START_TEST(memory_is_reserved_for_the_meant_stream)
+TEST_LOOP(null, memory_is_reserved_for_the_meant_stream, 0, MEANINGS)
 {
     open_world(_i);
     test_begin_capture(TN_CU_STREAM_PER_THREAD, TN_CU_CAPTURE_MODE_RELAXED);
@@ -270,9 +264,8 @@ START_TEST(memory_is_reserved_for_the_meant_stream)
     test_drop_capture(TN_CU_STREAM_PER_THREAD);
     test_world_close();
 }
-END_TEST
 
-START_TEST(a_route_of_null_is_of_the_meant_stream)
+TEST_LOOP(null, a_route_of_null_is_of_the_meant_stream, 0, MEANINGS)
 {
     tarn_route *route;
 
@@ -291,7 +284,6 @@ START_TEST(a_route_of_null_is_of_the_meant_stream)
     test_await_destructors(0);
     test_world_close();
 }
-END_TEST
 
 static bool note_stream(tarn_stream stream, void *user)
 {
@@ -299,7 +291,7 @@ static bool note_stream(tarn_stream stream, void *user)
     return false;
 }
 
-START_TEST(a_filter_is_given_the_threads_own_stream_for_null)
+TEST_LOOP(null, a_filter_is_given_the_threads_own_stream_for_null, 0, MEANINGS)
 {
     tarn_stream seen = world.stream;
     tarn_route *route;
@@ -313,7 +305,6 @@ START_TEST(a_filter_is_given_the_threads_own_stream_for_null)
     OK(tarn_end_allocate_to_pool(route));
     test_world_close();
 }
-END_TEST
 
 static void allocate_on_null(void *argument)
 {
@@ -324,7 +315,7 @@ static void allocate_on_null(void *argument)
     test_release(0);
 }
 
-START_TEST(each_thread_has_its_own_memory_where_null_is_its_own_stream)
+TEST_LOOP(null, each_thread_has_its_own_memory_where_null_is_its_own_stream, 0, MEANINGS)
 {
     void *mine = NULL;
     void *theirs = NULL;
@@ -337,10 +328,9 @@ START_TEST(each_thread_has_its_own_memory_where_null_is_its_own_stream)
     OK(tarn_free(theirs));
     test_world_close();
 }
-END_TEST
 
 /* The first open's options hold, and those of a later open may not say another thing. */
-START_TEST(opens_that_disagree_about_null_are_refused)
+TEST_LOOP(null, opens_that_disagree_about_null_are_refused, 0, MEANINGS)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
     tarn_device *device = UNTOUCHED;
@@ -362,10 +352,9 @@ START_TEST(opens_that_disagree_about_null_are_refused)
     OK(tarn_device_close(device));
     test_world_close();
 }
-END_TEST
 
 /* A device that was closed is opened anew. */
-START_TEST(the_next_first_open_chooses_again)
+TEST(null, the_next_first_open_chooses_again)
 {
     for (int i = 0; i < 4; i++) {
         open_world(i % MEANINGS);
@@ -373,9 +362,8 @@ START_TEST(the_next_first_open_chooses_again)
         test_world_close();
     }
 }
-END_TEST
 
-START_TEST(tarn_conf_says_for_all_opens_what_null_means)
+TEST_LOOP(null, tarn_conf_says_for_all_opens_what_null_means, 0, MEANINGS)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
     tarn_device *device = NULL;
@@ -396,9 +384,8 @@ START_TEST(tarn_conf_says_for_all_opens_what_null_means)
     }
     test_world_close();
 }
-END_TEST
 
-START_TEST(a_meaning_that_is_none_is_refused)
+TEST(null, a_meaning_that_is_none_is_refused)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
     tarn_device *device = UNTOUCHED;
@@ -412,33 +399,4 @@ START_TEST(a_meaning_that_is_none_is_refused)
     STATUS(TARN_ERR_INVALID_ARGUMENT, tarn_device_open(0, &options, &device));
     ck_assert_ptr_nonnull(strstr(tarn_last_error(), "legacy or per_thread"));
     ck_assert_untouched(device);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("what NULL means");
-    TCase *tcase = tcase_create("what NULL means");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_loop_test(tcase, memory_freed_is_reused_by_the_meant_stream_alone, 0, MEANINGS);
-    tcase_add_loop_test(tcase, explicit_handles_mean_their_streams_whatever_null_means, 0,
-                        MEANINGS);
-    tcase_add_loop_test(tcase, a_use_on_null_is_a_use_on_the_meant_stream, 0, MEANINGS);
-    tcase_add_loop_test(tcase, null_is_retired_where_it_means_the_threads_own_stream, 0, MEANINGS);
-    tcase_add_loop_test(tcase, null_is_captured_where_it_means_the_threads_own_stream, 0, MEANINGS);
-    tcase_add_test(tcase, the_threads_own_stream_is_captured_restored_and_replayed_as_null);
-    tcase_add_loop_test(tcase, a_replay_on_null_is_on_the_meant_stream, 0, MEANINGS);
-    tcase_add_loop_test(tcase, replays_of_a_pool_know_null_as_the_meant_stream, 0, MEANINGS);
-    tcase_add_loop_test(tcase, work_for_null_is_enqueued_on_the_meant_stream, 0, MEANINGS);
-    tcase_add_loop_test(tcase, memory_is_reserved_for_the_meant_stream, 0, MEANINGS);
-    tcase_add_loop_test(tcase, a_route_of_null_is_of_the_meant_stream, 0, MEANINGS);
-    tcase_add_loop_test(tcase, a_filter_is_given_the_threads_own_stream_for_null, 0, MEANINGS);
-    tcase_add_loop_test(tcase, each_thread_has_its_own_memory_where_null_is_its_own_stream, 0,
-                        MEANINGS);
-    tcase_add_loop_test(tcase, opens_that_disagree_about_null_are_refused, 0, MEANINGS);
-    tcase_add_test(tcase, the_next_first_open_chooses_again);
-    tcase_add_loop_test(tcase, tarn_conf_says_for_all_opens_what_null_means, 0, MEANINGS);
-    tcase_add_test(tcase, a_meaning_that_is_none_is_refused);
-    return test_main(suite);
 }

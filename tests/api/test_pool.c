@@ -4,7 +4,10 @@
 
 #include "support/world.h"
 
-START_TEST(a_new_pool_takes_no_device_memory)
+SUITE("pools")
+GROUP(lives, test_world_open, test_world_close)
+
+TEST(lives, a_new_pool_takes_no_device_memory)
 {
     tarn_sim_ledger before = test_ledger();
     tarn_pool *pool = test_pool("empty");
@@ -15,9 +18,8 @@ START_TEST(a_new_pool_takes_no_device_memory)
     test_same_ledger(&before);
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
-START_TEST(pools_without_options_or_name_are_made_too)
+TEST(lives, pools_without_options_or_name_are_made_too)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *pool = NULL;
@@ -31,9 +33,8 @@ START_TEST(pools_without_options_or_name_are_made_too)
     OK(tarn_pool_create(world.device, &options, &pool));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
-START_TEST(bad_arguments_of_create_are_refused)
+TEST(lives, bad_arguments_of_create_are_refused)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *pool = UNTOUCHED;
@@ -48,9 +49,8 @@ START_TEST(bad_arguments_of_create_are_refused)
     REFUSE(TARN_ERR_INVALID_HANDLE, "device", tarn_pool_create(NULL, NULL, &pool));
     ck_assert_untouched(pool);
 }
-END_TEST
 
-START_TEST(what_is_not_a_pool_is_refused)
+TEST(lives, what_is_not_a_pool_is_refused)
 {
     _Alignas(128) uint64_t zeros[1024] = {0}; /* aligned as a record is */
     tarn_pool *destroyed = test_pool("destroyed");
@@ -79,9 +79,8 @@ START_TEST(what_is_not_a_pool_is_refused)
     ck_assert_uint_eq(freed, 77);
     ck_assert_untouched(layout);
 }
-END_TEST
 
-START_TEST(outputs_that_are_missing_or_of_a_wrong_size_are_refused)
+TEST(lives, outputs_that_are_missing_or_of_a_wrong_size_are_refused)
 {
     tarn_stats stats = {.size = sizeof stats + 4, .map_count = 77};
 
@@ -90,16 +89,14 @@ START_TEST(outputs_that_are_missing_or_of_a_wrong_size_are_refused)
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "layout", tarn_pool_layout(world.pool, NULL));
     ck_assert_uint_eq(stats.map_count, 77);
 }
-END_TEST
 
-START_TEST(the_default_pool_is_neither_destroyed_nor_released)
+TEST(lives, the_default_pool_is_neither_destroyed_nor_released)
 {
     REFUSE(TARN_ERR_WRONG_STATE, "default pool", tarn_pool_destroy(world.default_pool));
     REFUSE(TARN_ERR_WRONG_STATE, "default pool", tarn_pool_release(world.default_pool));
 }
-END_TEST
 
-START_TEST(a_pool_with_a_live_block_is_busy)
+TEST(lives, a_pool_with_a_live_block_is_busy)
 {
     void *address = test_alloc(world.pool, MIB, world.stream);
 
@@ -107,18 +104,16 @@ START_TEST(a_pool_with_a_live_block_is_busy)
            tarn_pool_destroy(world.pool));
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(a_pool_with_a_route_is_busy)
+TEST(lives, a_pool_with_a_route_is_busy)
 {
     tarn_route *route = test_route(world.pool, tarn_filter_thread, NULL);
 
     REFUSE(TARN_ERR_BUSY, "1 routes", tarn_pool_destroy(world.pool));
     OK(tarn_end_allocate_to_pool(route));
 }
-END_TEST
 
-START_TEST(a_pool_with_a_capture_or_graph_is_busy)
+TEST(lives, a_pool_with_a_capture_or_graph_is_busy)
 {
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
@@ -129,9 +124,8 @@ START_TEST(a_pool_with_a_capture_or_graph_is_busy)
     REFUSE(TARN_ERR_BUSY, "1 graphs", tarn_pool_destroy(world.pool));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_pool_with_a_checkpoint_is_busy)
+TEST(lives, a_pool_with_a_checkpoint_is_busy)
 {
     tarn_checkpoint *checkpoint = NULL;
 
@@ -139,9 +133,8 @@ START_TEST(a_pool_with_a_checkpoint_is_busy)
     REFUSE(TARN_ERR_BUSY, "1 checkpoints", tarn_pool_destroy(world.pool));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
-START_TEST(a_pool_is_busy_while_a_launch_of_a_destroyed_graph_runs)
+TEST(lives, a_pool_is_busy_while_a_launch_of_a_destroyed_graph_runs)
 {
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
@@ -158,9 +151,8 @@ START_TEST(a_pool_is_busy_while_a_launch_of_a_destroyed_graph_runs)
     REFUSE(TARN_ERR_BUSY, "1 holds", tarn_pool_destroy(world.pool));
     sim.resume_work();
 }
-END_TEST
 
-START_TEST(destroy_waits_for_the_work_on_freed_memory)
+TEST(lives, destroy_waits_for_the_work_on_freed_memory)
 {
     tarn_pool *pool = test_pool("waits");
     void *address = test_alloc(pool, 4 * MIB, world.stream);
@@ -172,9 +164,8 @@ START_TEST(destroy_waits_for_the_work_on_freed_memory)
     ck_assert_int_eq(test_stream_result(world.stream), TN_CUDA_SUCCESS);
     ck_assert_uint_eq(test_device_stats().mapped_bytes, 0);
 }
-END_TEST
 
-START_TEST(a_released_pool_goes_with_its_last_block)
+TEST(lives, a_released_pool_goes_with_its_last_block)
 {
     tarn_pool *pool = test_pool("released");
     void *first = test_alloc(pool, 4 * MIB, world.stream);
@@ -191,9 +182,8 @@ START_TEST(a_released_pool_goes_with_its_last_block)
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
     ck_assert_uint_eq(test_device_stats().mapped_bytes, 0);
 }
-END_TEST
 
-START_TEST(a_released_pool_goes_at_once_when_nothing_keeps_it)
+TEST(lives, a_released_pool_goes_at_once_when_nothing_keeps_it)
 {
     tarn_pool *pool = test_pool("released");
 
@@ -203,9 +193,8 @@ START_TEST(a_released_pool_goes_at_once_when_nothing_keeps_it)
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
     ck_assert_uint_eq(test_device_stats().mapped_bytes, 0);
 }
-END_TEST
 
-START_TEST(a_released_pool_goes_with_its_route)
+TEST(lives, a_released_pool_goes_with_its_route)
 {
     tarn_pool *pool = test_pool("released");
     void *address;
@@ -220,9 +209,8 @@ START_TEST(a_released_pool_goes_with_its_route)
     OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
 }
-END_TEST
 
-START_TEST(a_released_pool_goes_with_its_graph)
+TEST(lives, a_released_pool_goes_with_its_graph)
 {
     tarn_pool *pool = test_pool("released");
     tarn_capture *capture = NULL;
@@ -245,9 +233,8 @@ START_TEST(a_released_pool_goes_with_its_graph)
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(a_released_pool_goes_with_its_aborted_capture)
+TEST(lives, a_released_pool_goes_with_its_aborted_capture)
 {
     tarn_pool *pool = test_pool("released");
     tarn_capture *capture = NULL;
@@ -258,9 +245,8 @@ START_TEST(a_released_pool_goes_with_its_aborted_capture)
     test_await_destructors(0);
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
 }
-END_TEST
 
-START_TEST(a_released_pool_goes_with_its_checkpoint)
+TEST(lives, a_released_pool_goes_with_its_checkpoint)
 {
     tarn_pool *pool = test_pool("released");
     tarn_checkpoint *checkpoint = NULL;
@@ -279,9 +265,10 @@ START_TEST(a_released_pool_goes_with_its_checkpoint)
     OK(tarn_device_trim(world.device, 0, NULL)); /* proves that its memory is idle */
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
 }
-END_TEST
 
-START_TEST(a_reservation_serves_allocations_without_mapping)
+GROUP(memory, test_world_open, test_world_close)
+
+TEST(memory, a_reservation_serves_allocations_without_mapping)
 {
     static const size_t sizes[] = {64 * MIB, 4 * MIB, MIB};
     void *blocks[64];
@@ -300,9 +287,8 @@ START_TEST(a_reservation_serves_allocations_without_mapping)
             OK(tarn_free(blocks[block]));
     }
 }
-END_TEST
 
-START_TEST(a_reservation_counts_the_free_memory_that_is_there)
+TEST(memory, a_reservation_counts_the_free_memory_that_is_there)
 {
     uint64_t mapped;
 
@@ -313,9 +299,8 @@ START_TEST(a_reservation_counts_the_free_memory_that_is_there)
     OK(tarn_pool_reserve(world.pool, 0, world.stream));
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, mapped);
 }
-END_TEST
 
-START_TEST(a_reservation_on_a_capturing_stream_serves_the_capture)
+TEST(memory, a_reservation_on_a_capturing_stream_serves_the_capture)
 {
     tarn_capture *capture = NULL;
     uint64_t mapped;
@@ -331,9 +316,10 @@ START_TEST(a_reservation_on_a_capturing_stream_serves_the_capture)
     OK(tarn_free(address));
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
-START_TEST(a_reservation_that_does_not_fit_is_refused)
+GROUP(own, NULL, .name = "in a world of its own")
+
+TEST(own, a_reservation_that_does_not_fit_is_refused)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *limited = NULL;
@@ -347,9 +333,8 @@ START_TEST(a_reservation_that_does_not_fit_is_refused)
     OK(tarn_pool_destroy(limited));
     test_world_close();
 }
-END_TEST
 
-START_TEST(a_refused_call_of_the_driver_ends_a_reservation)
+TEST(memory, a_refused_call_of_the_driver_ends_a_reservation)
 {
     sim.plan_fault("cuMemMap", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tarn_pool_reserve(world.pool, MIB, world.stream));
@@ -357,9 +342,8 @@ START_TEST(a_refused_call_of_the_driver_ends_a_reservation)
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
     OK(tarn_pool_validate(world.pool));
 }
-END_TEST
 
-START_TEST(a_pool_maps_no_more_than_its_limit)
+TEST(memory, a_pool_maps_no_more_than_its_limit)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *pool = NULL;
@@ -381,9 +365,8 @@ START_TEST(a_pool_maps_no_more_than_its_limit)
     OK(tarn_free(held));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
-START_TEST(trim_gives_exactly_the_bytes_back)
+TEST(memory, trim_gives_exactly_the_bytes_back)
 {
     size_t before = test_free_bytes();
     void *kept = test_alloc(world.pool, 4 * MIB, world.stream);
@@ -412,9 +395,8 @@ START_TEST(trim_gives_exactly_the_bytes_back)
     OK(tarn_pool_trim(world.pool, NULL));
     ck_assert_uint_eq(test_free_bytes(), before);
 }
-END_TEST
 
-START_TEST(trim_waits_for_freed_memory_that_is_in_use)
+TEST(memory, trim_waits_for_freed_memory_that_is_in_use)
 {
     void *address = test_alloc(world.pool, 8 * MIB, world.stream);
     size_t given = 0;
@@ -426,9 +408,8 @@ START_TEST(trim_waits_for_freed_memory_that_is_in_use)
     ck_assert_uint_ge(given, 8 * MIB);
     ck_assert_int_eq(test_stream_result(world.stream), TN_CUDA_SUCCESS);
 }
-END_TEST
 
-START_TEST(trim_breaks_no_capture_and_keeps_what_graphs_hold)
+TEST(memory, trim_breaks_no_capture_and_keeps_what_graphs_hold)
 {
     tarn_pool *other = test_pool("other");
     tarn_capture *capture = NULL;
@@ -454,9 +435,8 @@ START_TEST(trim_breaks_no_capture_and_keeps_what_graphs_hold)
     OK(tarn_graph_destroy(graph));
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
-START_TEST(stats_count_what_happens)
+TEST(memory, stats_count_what_happens)
 {
     void *first = test_alloc(world.pool, 1000, world.stream);
     void *second = test_alloc(world.pool, 3 * MIB, world.side);
@@ -486,7 +466,6 @@ START_TEST(stats_count_what_happens)
     ck_assert_uint_eq(stats.segment_count, 0);
     ck_assert_uint_eq(stats.unmap_count, stats.map_count);
 }
-END_TEST
 
 static uint64_t bytes_in(const tarn_layout *layout, tarn_extent_state state)
 {
@@ -497,7 +476,7 @@ static uint64_t bytes_in(const tarn_layout *layout, tarn_extent_state state)
     return bytes;
 }
 
-START_TEST(the_layout_tiles_the_segments_and_agrees_with_the_stats)
+TEST(memory, the_layout_tiles_the_segments_and_agrees_with_the_stats)
 {
     void *live = test_alloc(world.pool, 5 * MIB, world.stream);
     void *freed = test_alloc(world.pool, 3 * MIB, world.stream);
@@ -545,9 +524,8 @@ START_TEST(the_layout_tiles_the_segments_and_agrees_with_the_stats)
     OK(tarn_free(live));
     OK(tarn_free(small));
 }
-END_TEST
 
-START_TEST(the_layout_of_an_empty_pool_is_empty)
+TEST(memory, the_layout_of_an_empty_pool_is_empty)
 {
     tarn_layout *layout = NULL;
 
@@ -556,9 +534,8 @@ START_TEST(the_layout_of_an_empty_pool_is_empty)
     ck_assert_uint_eq(layout->segment_count, 0);
     tarn_layout_destroy(layout);
 }
-END_TEST
 
-START_TEST(the_same_calls_give_the_same_layout)
+TEST(memory, the_same_calls_give_the_same_layout)
 {
     tarn_pool *pool = test_pool("first");
     uintptr_t first[3];
@@ -579,51 +556,4 @@ START_TEST(the_same_calls_give_the_same_layout)
         pool = test_pool("second");
     }
     OK(tarn_pool_destroy(pool));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("pools");
-    TCase *lives = tcase_create("lives");
-    TCase *tcase = tcase_create("memory");
-    TCase *own = tcase_create("in a world of its own");
-
-    suite_add_tcase(suite, lives);
-    tcase_add_checked_fixture(lives, test_world_open, test_world_close);
-    tcase_add_test(lives, a_new_pool_takes_no_device_memory);
-    tcase_add_test(lives, pools_without_options_or_name_are_made_too);
-    tcase_add_test(lives, bad_arguments_of_create_are_refused);
-    tcase_add_test(lives, what_is_not_a_pool_is_refused);
-    tcase_add_test(lives, outputs_that_are_missing_or_of_a_wrong_size_are_refused);
-    tcase_add_test(lives, the_default_pool_is_neither_destroyed_nor_released);
-    tcase_add_test(lives, a_pool_with_a_live_block_is_busy);
-    tcase_add_test(lives, a_pool_with_a_route_is_busy);
-    tcase_add_test(lives, a_pool_with_a_capture_or_graph_is_busy);
-    tcase_add_test(lives, a_pool_with_a_checkpoint_is_busy);
-    tcase_add_test(lives, a_pool_is_busy_while_a_launch_of_a_destroyed_graph_runs);
-    tcase_add_test(lives, destroy_waits_for_the_work_on_freed_memory);
-    tcase_add_test(lives, a_released_pool_goes_with_its_last_block);
-    tcase_add_test(lives, a_released_pool_goes_at_once_when_nothing_keeps_it);
-    tcase_add_test(lives, a_released_pool_goes_with_its_route);
-    tcase_add_test(lives, a_released_pool_goes_with_its_graph);
-    tcase_add_test(lives, a_released_pool_goes_with_its_aborted_capture);
-    tcase_add_test(lives, a_released_pool_goes_with_its_checkpoint);
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, a_reservation_serves_allocations_without_mapping);
-    tcase_add_test(tcase, a_reservation_counts_the_free_memory_that_is_there);
-    tcase_add_test(tcase, a_reservation_on_a_capturing_stream_serves_the_capture);
-    tcase_add_test(tcase, a_refused_call_of_the_driver_ends_a_reservation);
-    tcase_add_test(tcase, a_pool_maps_no_more_than_its_limit);
-    tcase_add_test(tcase, trim_gives_exactly_the_bytes_back);
-    tcase_add_test(tcase, trim_waits_for_freed_memory_that_is_in_use);
-    tcase_add_test(tcase, trim_breaks_no_capture_and_keeps_what_graphs_hold);
-    tcase_add_test(tcase, stats_count_what_happens);
-    tcase_add_test(tcase, the_layout_tiles_the_segments_and_agrees_with_the_stats);
-    tcase_add_test(tcase, the_layout_of_an_empty_pool_is_empty);
-    tcase_add_test(tcase, the_same_calls_give_the_same_layout);
-    suite_add_tcase(suite, own);
-    tcase_add_test(own, a_reservation_that_does_not_fit_is_refused);
-    return test_main(suite);
 }

@@ -11,7 +11,9 @@ static void open_three_devices(void)
     test_world_open();
 }
 
-START_TEST(memory_is_plain_unless_asked_otherwise)
+GROUP(kinds, test_world_open, test_world_close)
+
+TEST(kinds, memory_is_plain_unless_asked_otherwise)
 {
     void *address = test_alloc(world.pool, MIB, world.stream);
     struct test_properties prop = test_properties(address);
@@ -20,9 +22,8 @@ START_TEST(memory_is_plain_unless_asked_otherwise)
     ck_assert_int_eq(prop.rdma, 0);
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(memory_of_an_exportable_pool_can_be_exported)
+TEST(kinds, memory_of_an_exportable_pool_can_be_exported)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *pool;
@@ -44,10 +45,9 @@ START_TEST(memory_of_an_exportable_pool_can_be_exported)
     OK(tarn_free(address));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
 /* Another process may have it mapped: nobody else may be given it. */
-START_TEST(memory_that_may_have_been_exported_is_not_used_again)
+TEST(kinds, memory_that_may_have_been_exported_is_not_used_again)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_sim_ledger before = test_ledger();
@@ -60,9 +60,8 @@ START_TEST(memory_that_may_have_been_exported_is_not_used_again)
     ck_assert_uint_eq(test_device_stats().cached_bytes, 0);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(memory_for_rdma_says_so)
+TEST(kinds, memory_for_rdma_says_so)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *pool;
@@ -75,10 +74,9 @@ START_TEST(memory_for_rdma_says_so)
     OK(tarn_free(address));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
 /* Freed by a pool that ended, and of the very size: what differs is what it is made of. */
-START_TEST(cached_memory_serves_only_pools_of_its_kind)
+TEST(kinds, cached_memory_serves_only_pools_of_its_kind)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *pool;
@@ -100,10 +98,9 @@ START_TEST(cached_memory_serves_only_pools_of_its_kind)
     OK(tarn_free(address));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
 /* The driver answers the question, with no. */
-START_TEST(what_the_device_cannot_do_is_refused)
+TEST(kinds, what_the_device_cannot_do_is_refused)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *pool = UNTOUCHED;
@@ -121,9 +118,10 @@ START_TEST(what_the_device_cannot_do_is_refused)
     STATUS(TARN_ERR_DRIVER, tarn_pool_create(world.device, &options, &pool));
     ck_assert_untouched(pool);
 }
-END_TEST
 
-START_TEST(peers_have_access_and_others_have_not)
+GROUP(peers, open_three_devices, test_world_close)
+
+TEST(peers, peers_have_access_and_others_have_not)
 {
     const int peers[] = {2, 0};
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
@@ -142,10 +140,9 @@ START_TEST(peers_have_access_and_others_have_not)
     OK(tarn_free(address));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
 /* One call of the driver for a chunk, however many may use it. */
-START_TEST(all_rights_are_given_at_once)
+TEST(peers, all_rights_are_given_at_once)
 {
     const int peers[] = {1, 2};
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
@@ -161,9 +158,8 @@ START_TEST(all_rights_are_given_at_once)
     OK(tarn_free(address));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
-START_TEST(a_peer_added_later_reaches_what_is_there_and_what_comes)
+TEST(peers, a_peer_added_later_reaches_what_is_there_and_what_comes)
 {
     void *first = test_alloc(world.pool, 6 * MIB, world.stream);
     void *hole = test_alloc(world.pool, 32 * MIB, world.side);
@@ -184,9 +180,8 @@ START_TEST(a_peer_added_later_reaches_what_is_there_and_what_comes)
     OK(tarn_free(first));
     OK(tarn_free(second));
 }
-END_TEST
 
-START_TEST(a_peer_that_has_access_costs_no_call)
+TEST(peers, a_peer_that_has_access_costs_no_call)
 {
     void *address = test_alloc(world.pool, 6 * MIB, world.stream);
     uint64_t before;
@@ -198,10 +193,9 @@ START_TEST(a_peer_that_has_access_costs_no_call)
     ck_assert_uint_eq(sim.call_count("cuMemSetAccess"), before);
     OK(tarn_free(address));
 }
-END_TEST
 
 /* Each call of the driver in turn: no chunk may keep what another was refused. */
-START_TEST(a_peer_is_added_whole_or_not_at_all)
+TEST(peers, a_peer_is_added_whole_or_not_at_all)
 {
     void *blocks[3] = {test_alloc(world.pool, 6 * MIB, world.stream),
                        test_alloc(world.pool, 6 * MIB, world.side),
@@ -223,9 +217,8 @@ START_TEST(a_peer_is_added_whole_or_not_at_all)
         OK(tarn_free(blocks[i]));
     }
 }
-END_TEST
 
-START_TEST(cached_memory_has_the_rights_of_its_new_pool)
+TEST(peers, cached_memory_has_the_rights_of_its_new_pool)
 {
     const int peers[] = {1};
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
@@ -242,9 +235,8 @@ START_TEST(cached_memory_has_the_rights_of_its_new_pool)
     ck_assert_uint_eq(test_access(1, address), TN_CU_MEM_ACCESS_NONE);
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(memory_mapped_anew_for_a_restore_has_all_rights)
+TEST(peers, memory_mapped_anew_for_a_restore_has_all_rights)
 {
     tarn_checkpoint *checkpoint = NULL;
     void *address = test_alloc(world.pool, 32 * MIB, world.stream);
@@ -259,9 +251,8 @@ START_TEST(memory_mapped_anew_for_a_restore_has_all_rights)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(what_is_no_peer_is_refused)
+TEST(peers, what_is_no_peer_is_refused)
 {
     const int wrong[] = {1, 3};
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
@@ -283,10 +274,9 @@ START_TEST(what_is_no_peer_is_refused)
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_pool_add_peer(NULL, 1));
     ck_assert_untouched(pool);
 }
-END_TEST
 
 /* The work of another device, in memory of this one. */
-START_TEST(a_kernel_of_a_peer_writes_the_memory)
+TEST(peers, a_kernel_of_a_peer_writes_the_memory)
 {
     void *address = test_alloc(world.pool, 4 * MIB, world.stream);
     tn_cu_context mine = test_context();
@@ -302,33 +292,4 @@ START_TEST(a_kernel_of_a_peer_writes_the_memory)
     test_release(1);
     test_expect_words(world.stream, address, 9, MIB);
     OK(tarn_free(address));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("pool_properties");
-    TCase *kinds = tcase_create("kinds");
-    TCase *peers = tcase_create("peers");
-
-    tcase_add_checked_fixture(kinds, test_world_open, test_world_close);
-    tcase_add_test(kinds, memory_is_plain_unless_asked_otherwise);
-    tcase_add_test(kinds, memory_of_an_exportable_pool_can_be_exported);
-    tcase_add_test(kinds, memory_that_may_have_been_exported_is_not_used_again);
-    tcase_add_test(kinds, memory_for_rdma_says_so);
-    tcase_add_test(kinds, cached_memory_serves_only_pools_of_its_kind);
-    tcase_add_test(kinds, what_the_device_cannot_do_is_refused);
-    suite_add_tcase(suite, kinds);
-    tcase_add_checked_fixture(peers, open_three_devices, test_world_close);
-    tcase_add_test(peers, peers_have_access_and_others_have_not);
-    tcase_add_test(peers, all_rights_are_given_at_once);
-    tcase_add_test(peers, a_peer_added_later_reaches_what_is_there_and_what_comes);
-    tcase_add_test(peers, a_peer_that_has_access_costs_no_call);
-    tcase_add_test(peers, a_peer_is_added_whole_or_not_at_all);
-    tcase_add_test(peers, cached_memory_has_the_rights_of_its_new_pool);
-    tcase_add_test(peers, memory_mapped_anew_for_a_restore_has_all_rights);
-    tcase_add_test(peers, what_is_no_peer_is_refused);
-    tcase_add_test(peers, a_kernel_of_a_peer_writes_the_memory);
-    suite_add_tcase(suite, peers);
-    return test_main(suite);
 }

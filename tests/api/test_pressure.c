@@ -31,7 +31,9 @@ static void fail_to_allocate(void)
     ck_assert_untouched(address);
 }
 
-START_TEST(callbacks_are_called_once_in_their_order)
+GROUP(pressure, test_world_open, test_world_close)
+
+TEST(pressure, callbacks_are_called_once_in_their_order)
 {
     int users[] = {1, -2, 3};
     void *block = test_alloc(world.default_pool, 4 * MIB, world.stream); /* so it cannot succeed */
@@ -53,7 +55,6 @@ START_TEST(callbacks_are_called_once_in_their_order)
     ck_assert_int_eq(order_count, 5);
     OK(tarn_free(block));
 }
-END_TEST
 
 static tarn_out_of_memory seen;
 static int seen_count;
@@ -70,7 +71,7 @@ static void observe(tarn_device *device, const tarn_out_of_memory *what, void *u
     STATUS(TARN_ERR_INVALID_ARGUMENT, tarn_pool_stats(world.pool, &stats));
 }
 
-START_TEST(an_observer_is_told_who_has_what)
+TEST(pressure, an_observer_is_told_who_has_what)
 {
     void *live = test_alloc(world.default_pool, 6 * MIB, world.stream);
     struct test_device_stats stats = test_device_stats();
@@ -98,9 +99,8 @@ START_TEST(an_observer_is_told_who_has_what)
     ck_assert_int_eq(seen_count, 1);
     OK(tarn_free(live));
 }
-END_TEST
 
-START_TEST(an_observer_is_told_of_limits_too)
+TEST(pressure, an_observer_is_told_of_limits_too)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *limited;
@@ -119,9 +119,8 @@ START_TEST(an_observer_is_told_of_limits_too)
     OK(tarn_device_remove_oom_observer(world.device, observe, &seen));
     OK(tarn_pool_destroy(limited));
 }
-END_TEST
 
-START_TEST(what_is_wrong_with_a_registration_is_said)
+TEST(pressure, what_is_wrong_with_a_registration_is_said)
 {
     int user = 0;
 
@@ -148,7 +147,6 @@ START_TEST(what_is_wrong_with_a_registration_is_said)
            tarn_device_add_oom_observer(world.device, observe, &seen));
     /* They go with the device. */
 }
-END_TEST
 
 static int depth;
 
@@ -170,7 +168,7 @@ static bool allocate_inside(tarn_device *device, size_t wanted_bytes, void *user
     return true;
 }
 
-START_TEST(what_a_callback_allocates_calls_no_callback)
+TEST(pressure, what_a_callback_allocates_calls_no_callback)
 {
     OK(tarn_device_add_free_callback(world.device, allocate_inside, NULL));
     OK(tarn_device_add_oom_observer(world.device, observe, &seen));
@@ -180,7 +178,6 @@ START_TEST(what_a_callback_allocates_calls_no_callback)
     ck_assert_int_eq(seen_count, 1); /* of the outer one alone */
     test_world_abandon();
 }
-END_TEST
 
 static bool remove_itself(tarn_device *device, size_t wanted_bytes, void *user)
 {
@@ -191,7 +188,7 @@ static bool remove_itself(tarn_device *device, size_t wanted_bytes, void *user)
     return false;
 }
 
-START_TEST(a_callback_may_remove_itself)
+TEST(pressure, a_callback_may_remove_itself)
 {
     int calls = 0;
 
@@ -203,7 +200,6 @@ START_TEST(a_callback_may_remove_itself)
     fail_to_allocate();
     ck_assert_int_eq(calls, 2);
 }
-END_TEST
 
 /* What invalidates a capture of a thread that is not relaxed. */
 static bool call_driver(tarn_device *device, size_t wanted_bytes, void *user)
@@ -221,7 +217,7 @@ static void observe_with_driver(tarn_device *device, const tarn_out_of_memory *w
     (void)call_driver(device, 0, user);
 }
 
-START_TEST(what_callbacks_call_breaks_no_capture)
+TEST(pressure, what_callbacks_call_breaks_no_capture)
 {
     int calls = 0;
 
@@ -232,7 +228,6 @@ START_TEST(what_callbacks_call_breaks_no_capture)
     ck_assert_int_eq(calls, 2);
     test_destroy_graph(test_end_capture(world.side));
 }
-END_TEST
 
 /* One thread is inside a callback while another removes it. */
 static struct {
@@ -262,7 +257,7 @@ static void *allocate_elsewhere(void *unused)
     return NULL;
 }
 
-START_TEST(a_removal_waits_for_threads_inside)
+TEST(pressure, a_removal_waits_for_threads_inside)
 {
     pthread_t thread;
 
@@ -275,7 +270,6 @@ START_TEST(a_removal_waits_for_threads_inside)
     ck_assert(atomic_load(&meeting.left));
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
-END_TEST
 
 static void open_small(void)
 {
@@ -296,8 +290,11 @@ static bool give_block(tarn_device *device, size_t wanted_bytes, void *user)
     return true;
 }
 
+GROUP(small, open_small, test_world_close)
+
 /* What is freed is unmapped then, for the contents of the rest. */
-START_TEST(a_callback_may_free_what_a_checkpoint_is_just_taken_of)
+TEST_LOOP(small, a_callback_may_free_what_a_checkpoint_is_just_taken_of, TARN_CONTENTS_DEVICE,
+          TARN_CONTENTS_HOST + 1)
 {
     enum { WORDS = 1024 };
     tarn_contents contents = (tarn_contents)_i;
@@ -325,7 +322,6 @@ START_TEST(a_callback_may_free_what_a_checkpoint_is_just_taken_of)
     if (filler != NULL)
         OK(tarn_free(filler));
 }
-END_TEST
 
 static bool release_pool(tarn_device *device, size_t wanted_bytes, void *user)
 {
@@ -342,7 +338,7 @@ static bool release_pool(tarn_device *device, size_t wanted_bytes, void *user)
 }
 
 /* The call keeps the pool until it has failed, and nothing does afterwards. */
-START_TEST(a_pool_that_a_callback_releases_goes_when_the_checkpoint_of_it_fails)
+TEST(pressure, a_pool_that_a_callback_releases_goes_when_the_checkpoint_of_it_fails)
 {
     void *block = test_alloc(world.pool, 4 * MIB, world.stream);
     tarn_checkpoint *checkpoint = UNTOUCHED;
@@ -360,27 +356,4 @@ START_TEST(a_pool_that_a_callback_releases_goes_when_the_checkpoint_of_it_fails)
     OK(tarn_device_stats(world.device, &stats));
     ck_assert_uint_eq(stats.pool_count, 1); /* the default pool */
     world.pool = NULL;
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("pressure");
-    TCase *small = test_case(suite, "small", open_small, test_world_close);
-    TCase *tcase = tcase_create("pressure");
-
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, callbacks_are_called_once_in_their_order);
-    tcase_add_test(tcase, an_observer_is_told_who_has_what);
-    tcase_add_test(tcase, an_observer_is_told_of_limits_too);
-    tcase_add_test(tcase, what_is_wrong_with_a_registration_is_said);
-    tcase_add_test(tcase, what_a_callback_allocates_calls_no_callback);
-    tcase_add_test(tcase, a_callback_may_remove_itself);
-    tcase_add_test(tcase, what_callbacks_call_breaks_no_capture);
-    tcase_add_test(tcase, a_removal_waits_for_threads_inside);
-    tcase_add_test(tcase, a_pool_that_a_callback_releases_goes_when_the_checkpoint_of_it_fails);
-    tcase_add_loop_test(small, a_callback_may_free_what_a_checkpoint_is_just_taken_of,
-                        TARN_CONTENTS_DEVICE, TARN_CONTENTS_HOST + 1);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -228,19 +228,20 @@ static void check_of(int number, bool adopted)
     ck_assert_uint_ge(compared, ANSWERS);
 }
 
-START_TEST(a_section_gets_the_same_addresses_whatever_queries_say)
+SUITE("sections captured again")
+GROUP(recapture, open_streams, close_streams)
+
+TEST_LOOP(recapture, a_section_gets_the_same_addresses_whatever_queries_say, 0, 8)
 {
     check_of(_i, false);
 }
-END_TEST
 
-START_TEST(an_adopted_section_gets_the_same_addresses_whatever_queries_say)
+TEST_LOOP(recapture, an_adopted_section_gets_the_same_addresses_whatever_queries_say, 0, 4)
 {
     check_of(_i, true);
 }
-END_TEST
 
-START_TEST(so_does_one_of_a_device_without_reuse_in_captures)
+TEST_LOOP(recapture, so_does_one_of_a_device_without_reuse_in_captures, 0, 4)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
 
@@ -252,11 +253,10 @@ START_TEST(so_does_one_of_a_device_without_reuse_in_captures)
     check(seed_of(_i), TARN_CONTENTS_NONE);
     ck_assert_uint_ge(compared, ANSWERS);
 }
-END_TEST
 
 /* The case that everybody meets: a temporary block, used behind a fork and freed behind the join. The next
  * section of the same pool gets its memory, with a restore between them and without. */
-START_TEST(a_block_that_is_freed_behind_a_join_is_free_at_the_captures_end)
+TEST(recapture, a_block_that_is_freed_behind_a_join_is_free_at_the_captures_end)
 {
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
     tarn_graph *graphs[3];
@@ -284,10 +284,9 @@ START_TEST(a_block_that_is_freed_behind_a_join_is_free_at_the_captures_end)
         OK(tarn_graph_destroy(graphs[round]));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* Used behind a fork, and freed outside, where the destructor of the graph has run or not. */
-START_TEST(a_block_that_an_ended_capture_used_is_free_at_once)
+TEST(recapture, a_block_that_an_ended_capture_used_is_free_at_once)
 {
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
 
@@ -318,10 +317,9 @@ START_TEST(a_block_that_an_ended_capture_used_is_free_at_once)
     }
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* In a pool with checkpoints a capture gets what was found at the next restore. */
-START_TEST(a_collect_serves_statistics_and_no_capture)
+TEST(recapture, a_collect_serves_statistics_and_no_capture)
 {
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -346,11 +344,10 @@ START_TEST(a_collect_serves_statistics_and_no_capture)
     OK(tarn_free(output));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* What a take frees behind a stream's use goes to captures at once, and the replays of what they capture come behind
  * that use, on a stream that is neither's and of a graph that is made later. */
-START_TEST(replays_come_behind_what_a_take_found_in_use)
+TEST(recapture, replays_come_behind_what_a_take_found_in_use)
 {
     enum { WORDS = 1 << 12 };
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
@@ -380,21 +377,4 @@ START_TEST(replays_come_behind_what_a_take_found_in_use)
     OK(tarn_graph_destroy(graph));
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(copy));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("sections captured again");
-    TCase *tcase = test_case(suite, "recapture", open_streams, close_streams);
-
-    tcase_add_loop_test(tcase, a_section_gets_the_same_addresses_whatever_queries_say, 0, 8);
-    tcase_add_loop_test(tcase, an_adopted_section_gets_the_same_addresses_whatever_queries_say, 0,
-                        4);
-    tcase_add_loop_test(tcase, so_does_one_of_a_device_without_reuse_in_captures, 0, 4);
-    tcase_add_test(tcase, a_block_that_is_freed_behind_a_join_is_free_at_the_captures_end);
-    tcase_add_test(tcase, a_block_that_an_ended_capture_used_is_free_at_once);
-    tcase_add_test(tcase, a_collect_serves_statistics_and_no_capture);
-    tcase_add_test(tcase, replays_come_behind_what_a_take_found_in_use);
-    return test_main(suite);
 }

@@ -19,7 +19,9 @@ static void refuse_waits(void)
     sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
 }
 
-START_TEST(a_trim_that_cannot_wait_gives_nothing_back_and_may_be_repeated)
+GROUP(waits, test_world_open, test_world_close)
+
+TEST(waits, a_trim_that_cannot_wait_gives_nothing_back_and_may_be_repeated)
 {
     size_t freed = 77;
 
@@ -30,18 +32,16 @@ START_TEST(a_trim_that_cannot_wait_gives_nothing_back_and_may_be_repeated)
     OK(tarn_pool_trim(world.pool, &freed));
     ck_assert_uint_ge(freed, 4 * MIB);
 }
-END_TEST
 
-START_TEST(a_pool_that_cannot_be_waited_for_stays)
+TEST(waits, a_pool_that_cannot_be_waited_for_stays)
 {
     free_unproven(world.pool, 4 * MIB);
     refuse_waits();
     REFUSE(TARN_ERR_DRIVER, "CUDA_ERROR_UNKNOWN", tarn_pool_destroy(world.pool));
     OK(tarn_free(test_alloc(world.pool, MIB, world.stream)));
 }
-END_TEST
 
-START_TEST(a_device_that_cannot_be_waited_for_stays_open)
+TEST(waits, a_device_that_cannot_be_waited_for_stays_open)
 {
     OK(tarn_pool_destroy(world.pool));
     world.pool = NULL;
@@ -51,7 +51,6 @@ START_TEST(a_device_that_cannot_be_waited_for_stays_open)
     OK(tarn_free(test_malloc(MIB)));
     world.pool = test_pool("next");
 }
-END_TEST
 
 static tarn_graph *graph_that_writes(void *address)
 {
@@ -61,7 +60,7 @@ static tarn_graph *graph_that_writes(void *address)
     return test_capture_end(capture);
 }
 
-START_TEST(a_first_ordered_replay_that_cannot_wait_is_refused_and_may_be_repeated)
+TEST(waits, a_first_ordered_replay_that_cannot_wait_is_refused_and_may_be_repeated)
 {
     void *address = test_malloc(MIB);
     tarn_graph *first = graph_that_writes(address);
@@ -78,19 +77,4 @@ START_TEST(a_first_ordered_replay_that_cannot_wait_is_refused_and_may_be_repeate
     OK(tarn_graph_destroy(first));
     OK(tarn_graph_destroy(second));
     OK(tarn_free(address));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("refused");
-    TCase *tcase = tcase_create("waits");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, a_trim_that_cannot_wait_gives_nothing_back_and_may_be_repeated);
-    tcase_add_test(tcase, a_pool_that_cannot_be_waited_for_stays);
-    tcase_add_test(tcase, a_device_that_cannot_be_waited_for_stays_open);
-    tcase_add_test(tcase, a_first_ordered_replay_that_cannot_wait_is_refused_and_may_be_repeated);
-    return test_main(suite);
 }

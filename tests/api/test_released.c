@@ -59,7 +59,9 @@ static uint64_t calls_of_rounds(int count)
     return sim.call_count(NULL) - before;
 }
 
-START_TEST(three_thousand_adopted_graphs_leave_no_pools_and_cost_the_same_to_the_last)
+GROUP(go, test_world_open, test_world_close)
+
+TEST(go, three_thousand_adopted_graphs_leave_no_pools_and_cost_the_same_to_the_last)
 {
     uint64_t first;
     uint64_t last;
@@ -85,9 +87,8 @@ START_TEST(three_thousand_adopted_graphs_leave_no_pools_and_cost_the_same_to_the
     expect_pools(2);
     ck_assert_uint_eq(test_device_stats().mapped_bytes, 0);
 }
-END_TEST
 
-START_TEST(an_adopted_pool_goes_behind_the_last_launch_of_its_graph)
+TEST(go, an_adopted_pool_goes_behind_the_last_launch_of_its_graph)
 {
     tn_cu_graph graph = capture_unrouted();
     tn_cu_graphexec exec = test_instantiate(graph);
@@ -101,9 +102,8 @@ START_TEST(an_adopted_pool_goes_behind_the_last_launch_of_its_graph)
     sim.resume_work();
     expect_pools(2);
 }
-END_TEST
 
-START_TEST(an_output_freed_with_its_last_use_named_goes_without_a_wait)
+TEST(go, an_output_freed_with_its_last_use_named_goes_without_a_wait)
 {
     tn_cu_graph graph;
     void *output;
@@ -127,7 +127,6 @@ START_TEST(an_output_freed_with_its_last_use_named_goes_without_a_wait)
     expect_pools(2);
     test_host_free(copy);
 }
-END_TEST
 
 /* A released pool with a graph, as tarn_capture makes it. */
 static tarn_graph *release_with_a_graph(void)
@@ -144,7 +143,7 @@ static tarn_graph *release_with_a_graph(void)
     return graph;
 }
 
-START_TEST(released_pools_go_with_their_graphs)
+TEST(go, released_pools_go_with_their_graphs)
 {
     for (int i = 0; i < 50; i++) {
         tarn_graph *graph = release_with_a_graph();
@@ -157,9 +156,8 @@ START_TEST(released_pools_go_with_their_graphs)
         world.pool = test_pool("next");
     }
 }
-END_TEST
 
-START_TEST(released_pools_of_several_graphs_go_with_the_last)
+TEST(go, released_pools_of_several_graphs_go_with_the_last)
 {
     tarn_graph *graphs[3];
 
@@ -180,9 +178,8 @@ START_TEST(released_pools_of_several_graphs_go_with_the_last)
     ck_assert_uint_eq(test_device_stats().mapped_bytes, 0);
     world.pool = test_pool("next");
 }
-END_TEST
 
-START_TEST(a_released_pool_goes_with_a_graph_that_its_user_captured)
+TEST(go, a_released_pool_goes_with_a_graph_that_its_user_captured)
 {
     tn_cu_graph graph;
     void *block;
@@ -200,9 +197,8 @@ START_TEST(a_released_pool_goes_with_a_graph_that_its_user_captured)
     expect_pools(1);
     world.pool = test_pool("next");
 }
-END_TEST
 
-START_TEST(a_released_pool_goes_with_an_aborted_capture)
+TEST(go, a_released_pool_goes_with_an_aborted_capture)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
 
@@ -212,7 +208,6 @@ START_TEST(a_released_pool_goes_with_an_aborted_capture)
     expect_pools(1);
     world.pool = test_pool("next");
 }
-END_TEST
 
 /* What more than graphs may have touched stays until it is proven idle. Each of these leaves an adopted or a
  * released pool that nothing claims, once its graph is gone. */
@@ -339,7 +334,10 @@ static void (*const leaves[])(void) = {
     leave_output_freed_in_the_next_capture,  leave_output_copied_by_a_checkpoint,
 };
 
-START_TEST(memory_that_more_than_graphs_touched_waits_for_a_proof)
+GROUP(wait, test_world_open, test_world_close)
+
+TEST_LOOP(wait, memory_that_more_than_graphs_touched_waits_for_a_proof, 0,
+          sizeof leaves / sizeof leaves[0])
 {
     uint64_t pools = test_device_stats().pool_count;
 
@@ -354,9 +352,8 @@ START_TEST(memory_that_more_than_graphs_touched_waits_for_a_proof)
     ck_assert_uint_eq(stats_without_graphs().pool_count, pools);
     ck_assert_uint_eq(test_device_stats().mapped_bytes, 0);
 }
-END_TEST
 
-START_TEST(a_pool_that_waits_for_a_proof_goes_with_the_next_wait_whoever_makes_it)
+TEST(wait, a_pool_that_waits_for_a_proof_goes_with_the_next_wait_whoever_makes_it)
 {
     tarn_pool *other = test_pool("other");
 
@@ -368,10 +365,9 @@ START_TEST(a_pool_that_waits_for_a_proof_goes_with_the_next_wait_whoever_makes_i
     OK(tarn_free(test_malloc(MIB)));
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
 }
-END_TEST
 
 /* No call is made for what is parked, whoever comes and goes beside it. */
-START_TEST(pools_that_wait_for_a_proof_cost_later_rounds_no_calls)
+TEST(wait, pools_that_wait_for_a_proof_cost_later_rounds_no_calls)
 {
     uint64_t alone;
 
@@ -385,7 +381,6 @@ START_TEST(pools_that_wait_for_a_proof_cost_later_rounds_no_calls)
     OK(tarn_device_trim(world.device, 0, NULL));
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
 }
-END_TEST
 
 /* A graph that tarn_graph_destroy has ended, whose end the driver tells later. */
 static tarn_graph *replayed_graph(void)
@@ -420,7 +415,7 @@ static void leave_unproven(bool adopted)
     OK(tarn_free(block));
 }
 
-START_TEST(pools_that_wait_for_a_proof_are_never_many)
+TEST_LOOP(wait, pools_that_wait_for_a_proof_are_never_many, 0, 2)
 {
     enum { MOST = 32, LEFT = 10 * MOST };
     struct test_device_stats stats;
@@ -435,7 +430,6 @@ START_TEST(pools_that_wait_for_a_proof_are_never_many)
     ck_assert_uint_ge(stats.idle_waits, 1);
     ck_assert_uint_le(stats.idle_waits, LEFT / MOST);
 }
-END_TEST
 
 static void open_late(void)
 {
@@ -443,7 +437,9 @@ static void open_late(void)
     sim.delay_destructors(10000);
 }
 
-START_TEST(a_trim_behind_the_end_of_a_graph_gives_its_memory_back)
+GROUP(late, open_late, test_world_close)
+
+TEST_LOOP(late, a_trim_behind_the_end_of_a_graph_gives_its_memory_back, 0, 2)
 {
     size_t freed = 0;
 
@@ -460,9 +456,8 @@ START_TEST(a_trim_behind_the_end_of_a_graph_gives_its_memory_back)
         ck_assert_uint_eq(test_stats(world.pool).held_graph_count, 0);
     }
 }
-END_TEST
 
-START_TEST(a_trim_waits_for_the_running_launch_of_a_graph_that_is_destroyed)
+TEST(late, a_trim_waits_for_the_running_launch_of_a_graph_that_is_destroyed)
 {
     size_t freed = 0;
 
@@ -471,9 +466,8 @@ START_TEST(a_trim_waits_for_the_running_launch_of_a_graph_that_is_destroyed)
     OK(tarn_pool_trim(world.pool, &freed));
     ck_assert_uint_eq(freed, bytes);
 }
-END_TEST
 
-START_TEST(a_released_pool_goes_whose_hold_a_trim_has_awaited)
+TEST(late, a_released_pool_goes_whose_hold_a_trim_has_awaited)
 {
     tarn_graph *graph = replayed_graph();
 
@@ -483,9 +477,8 @@ START_TEST(a_released_pool_goes_whose_hold_a_trim_has_awaited)
     OK(tarn_device_trim(world.device, 0, NULL));
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
 }
-END_TEST
 
-START_TEST(a_pool_and_a_device_end_directly_behind_their_graphs)
+TEST(late, a_pool_and_a_device_end_directly_behind_their_graphs)
 {
     OK(tarn_graph_destroy(replayed_graph()));
     OK(tarn_pool_destroy(world.pool));
@@ -496,9 +489,8 @@ START_TEST(a_pool_and_a_device_end_directly_behind_their_graphs)
     OK(tarn_device_close(world.device));
     world.device = NULL;
 }
-END_TEST
 
-START_TEST(an_allocation_gets_the_memory_of_a_graph_that_was_just_destroyed)
+TEST(late, an_allocation_gets_the_memory_of_a_graph_that_was_just_destroyed)
 {
     void *block = NULL;
 
@@ -507,7 +499,6 @@ START_TEST(an_allocation_gets_the_memory_of_a_graph_that_was_just_destroyed)
     OK(tarn_pool_malloc(world.pool, bytes, 0, world.side, &block));
     OK(tarn_free(block));
 }
-END_TEST
 
 static void expect_held(uint64_t graphs, uint64_t held)
 {
@@ -523,7 +514,7 @@ static void expect_held(uint64_t graphs, uint64_t held)
     ck_assert_uint_eq(stats.graph_bytes, held > 0 ? bytes : 0);
 }
 
-START_TEST(a_graph_whose_executable_the_program_has_is_counted)
+TEST(late, a_graph_whose_executable_the_program_has_is_counted)
 {
     tarn_graph *graph = replayed_graph();
     tarn_driver_graph nodes = NULL;
@@ -545,35 +536,4 @@ START_TEST(a_graph_whose_executable_the_program_has_is_counted)
     expect_held(0, 0);
     OK(tarn_pool_trim(world.pool, &freed));
     ck_assert_uint_eq(freed, bytes);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("released");
-    TCase *go = test_case(suite, "go", test_world_open, test_world_close);
-    TCase *wait;
-    TCase *late;
-
-    tcase_add_test(go, three_thousand_adopted_graphs_leave_no_pools_and_cost_the_same_to_the_last);
-    tcase_add_test(go, an_adopted_pool_goes_behind_the_last_launch_of_its_graph);
-    tcase_add_test(go, an_output_freed_with_its_last_use_named_goes_without_a_wait);
-    tcase_add_test(go, released_pools_go_with_their_graphs);
-    tcase_add_test(go, released_pools_of_several_graphs_go_with_the_last);
-    tcase_add_test(go, a_released_pool_goes_with_a_graph_that_its_user_captured);
-    tcase_add_test(go, a_released_pool_goes_with_an_aborted_capture);
-    wait = test_case(suite, "wait", test_world_open, test_world_close);
-    tcase_add_loop_test(wait, memory_that_more_than_graphs_touched_waits_for_a_proof, 0,
-                        sizeof leaves / sizeof leaves[0]);
-    tcase_add_test(wait, a_pool_that_waits_for_a_proof_goes_with_the_next_wait_whoever_makes_it);
-    tcase_add_test(wait, pools_that_wait_for_a_proof_cost_later_rounds_no_calls);
-    tcase_add_loop_test(wait, pools_that_wait_for_a_proof_are_never_many, 0, 2);
-    late = test_case(suite, "late", open_late, test_world_close);
-    tcase_add_loop_test(late, a_trim_behind_the_end_of_a_graph_gives_its_memory_back, 0, 2);
-    tcase_add_test(late, a_trim_waits_for_the_running_launch_of_a_graph_that_is_destroyed);
-    tcase_add_test(late, a_released_pool_goes_whose_hold_a_trim_has_awaited);
-    tcase_add_test(late, a_pool_and_a_device_end_directly_behind_their_graphs);
-    tcase_add_test(late, an_allocation_gets_the_memory_of_a_graph_that_was_just_destroyed);
-    tcase_add_test(late, a_graph_whose_executable_the_program_has_is_counted);
-    return test_main(suite);
 }

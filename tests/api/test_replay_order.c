@@ -39,7 +39,9 @@ static uint64_t idle_waits(void)
     return test_device_stats().idle_waits;
 }
 
-START_TEST(replays_on_two_streams_run_one_after_the_other)
+GROUP(replay_order, test_outputs_open, test_outputs_close)
+
+TEST(replay_order, replays_on_two_streams_run_one_after_the_other)
 {
     tarn_graph *one = make_slow(world.pool, 1, world.outputs[0]);
     tarn_graph *two = make_slow(world.pool, 2, world.outputs[1]);
@@ -59,9 +61,8 @@ START_TEST(replays_on_two_streams_run_one_after_the_other)
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
 }
-END_TEST
 
-START_TEST(a_replay_on_another_stream_waits_on_the_gpu_and_not_on_the_host)
+TEST(replay_order, a_replay_on_another_stream_waits_on_the_gpu_and_not_on_the_host)
 {
     tarn_graph *one = make_slow(world.pool, 1, world.outputs[0]);
     tarn_graph *two = make_slow(world.pool, 2, world.outputs[0]);
@@ -80,7 +81,6 @@ START_TEST(a_replay_on_another_stream_waits_on_the_gpu_and_not_on_the_host)
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
 }
-END_TEST
 
 /* A graph on one pool with a temporary of another, whose memory that one's own graphs have again. */
 static tarn_graph *make_guest(tarn_pool *other, uint32_t value, void *output)
@@ -95,7 +95,7 @@ static tarn_graph *make_guest(tarn_pool *other, uint32_t value, void *output)
     return test_capture_end(capture);
 }
 
-START_TEST(a_graph_on_two_pools_is_kept_in_order_with_the_graphs_of_both)
+TEST(replay_order, a_graph_on_two_pools_is_kept_in_order_with_the_graphs_of_both)
 {
     tarn_pool *other = pool_of(TARN_REPLAY_ORDERED);
     void *third = test_alloc(world.default_pool, WORDS * 4, world.stream);
@@ -121,10 +121,9 @@ START_TEST(a_graph_on_two_pools_is_kept_in_order_with_the_graphs_of_both)
     OK(tarn_pool_destroy(other));
     OK(tarn_free(third));
 }
-END_TEST
 
 /* The user's own capture, adopted by a pool that it has no memory of. */
-START_TEST(an_adopted_graph_is_kept_in_order_with_the_graphs_of_its_memory)
+TEST(replay_order, an_adopted_graph_is_kept_in_order_with_the_graphs_of_its_memory)
 {
     tarn_pool *other = pool_of(TARN_REPLAY_ORDERED);
     tarn_graph *guest = NULL;
@@ -149,10 +148,9 @@ START_TEST(an_adopted_graph_is_kept_in_order_with_the_graphs_of_its_memory)
     OK(tarn_graph_destroy(own));
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
 /* One pool's graphs stay in order when the other pool, whose order it shares, is gone. */
-START_TEST(a_pool_outlives_those_that_it_shares_an_order_with)
+TEST(replay_order, a_pool_outlives_those_that_it_shares_an_order_with)
 {
     tarn_pool *other = pool_of(TARN_REPLAY_ORDERED);
     tarn_graph *guest = make_guest(other, 1, world.outputs[0]);
@@ -171,11 +169,10 @@ START_TEST(a_pool_outlives_those_that_it_shares_an_order_with)
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
 }
-END_TEST
 
 /* A section of the user's own that allocates nothing comes to the pool while a launch of a graph that was
  * destroyed runs there. */
-START_TEST(a_launch_that_outlives_its_graph_is_over_before_the_next_one)
+TEST(replay_order, a_launch_that_outlives_its_graph_is_over_before_the_next_one)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *temporary = test_malloc(WORDS * 4);
@@ -203,9 +200,8 @@ START_TEST(a_launch_that_outlives_its_graph_is_over_before_the_next_one)
     OK(tarn_graph_destroy(two));
     OK(tarn_graph_destroy(guest));
 }
-END_TEST
 
-START_TEST(the_stream_of_the_last_replay_may_be_destroyed)
+TEST(replay_order, the_stream_of_the_last_replay_may_be_destroyed)
 {
     tarn_graph *one = make_slow(world.pool, 1, world.outputs[0]);
     tarn_graph *two = make_slow(world.pool, 2, world.outputs[0]);
@@ -221,7 +217,6 @@ START_TEST(the_stream_of_the_last_replay_may_be_destroyed)
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
 }
-END_TEST
 
 /* Each thread replays its own graph on its own stream and looks at what it wrote. */
 struct replayer {
@@ -247,7 +242,7 @@ static void *replay_and_look(void *argument)
     return NULL;
 }
 
-START_TEST(threads_that_replay_graphs_of_one_pool_do_not_disturb_each_other)
+TEST(replay_order, threads_that_replay_graphs_of_one_pool_do_not_disturb_each_other)
 {
     enum { COUNT = 4 };
     struct replayer replayers[COUNT];
@@ -269,9 +264,8 @@ START_TEST(threads_that_replay_graphs_of_one_pool_do_not_disturb_each_other)
         OK(tarn_free(replayers[i].output));
     }
 }
-END_TEST
 
-START_TEST(a_graph_made_while_another_is_replayed_is_ordered_behind_it)
+TEST(replay_order, a_graph_made_while_another_is_replayed_is_ordered_behind_it)
 {
     tarn_graph *one = make_slow(world.pool, 1, world.outputs[0]);
     tarn_graph *two;
@@ -285,9 +279,8 @@ START_TEST(a_graph_made_while_another_is_replayed_is_ordered_behind_it)
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
 }
-END_TEST
 
-START_TEST(default_streams_take_part_in_the_order)
+TEST(replay_order, default_streams_take_part_in_the_order)
 {
     tarn_graph *one = make_slow(world.pool, 1, world.outputs[0]);
     tarn_graph *two = make_slow(world.pool, 2, world.outputs[0]);
@@ -302,9 +295,8 @@ START_TEST(default_streams_take_part_in_the_order)
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
 }
-END_TEST
 
-START_TEST(a_pool_may_refuse_replays_on_a_second_stream)
+TEST(replay_order, a_pool_may_refuse_replays_on_a_second_stream)
 {
     tarn_pool *pool = pool_of(TARN_REPLAY_REFUSED);
     tarn_graph *one = make_slow(pool, 1, world.outputs[0]);
@@ -329,10 +321,9 @@ START_TEST(a_pool_may_refuse_replays_on_a_second_stream)
     OK(tarn_graph_destroy(two));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
 /* Also a graph that was updated is the pool's only one when its old section is gone. */
-START_TEST(a_graph_that_is_the_last_of_its_pool_is_replayed_on_any_stream)
+TEST(replay_order, a_graph_that_is_the_last_of_its_pool_is_replayed_on_any_stream)
 {
     tarn_pool *pool = pool_of(TARN_REPLAY_REFUSED);
     tarn_graph *one = make_slow(pool, 1, world.outputs[0]);
@@ -365,10 +356,9 @@ START_TEST(a_graph_that_is_the_last_of_its_pool_is_replayed_on_any_stream)
     OK(tarn_graph_destroy(two));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
 /* Its bodies hold memory of the pool, too: by holds of their own, of one graph. */
-START_TEST(a_graph_with_bodies_is_one_graph)
+TEST(replay_order, a_graph_with_bodies_is_one_graph)
 {
     tarn_pool *pool = pool_of(TARN_REPLAY_REFUSED);
     tarn_capture *capture = test_capture_on(pool, world.stream, TARN_CAPTURE_THREAD_LOCAL);
@@ -388,9 +378,8 @@ START_TEST(a_graph_with_bodies_is_one_graph)
     OK(tarn_graph_destroy(graph));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
-START_TEST(an_order_that_is_none_is_refused)
+TEST(replay_order, an_order_that_is_none_is_refused)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *pool = UNTOUCHED;
@@ -400,9 +389,8 @@ START_TEST(an_order_that_is_none_is_refused)
            tarn_pool_create(world.device, &options, &pool));
     ck_assert_untouched(pool);
 }
-END_TEST
 
-START_TEST(a_replay_that_cannot_wait_is_not_made)
+TEST(replay_order, a_replay_that_cannot_wait_is_not_made)
 {
     tarn_graph *one = make_slow(world.pool, 1, world.outputs[0]);
     tarn_graph *two = make_slow(world.pool, 2, world.outputs[0]);
@@ -421,9 +409,8 @@ START_TEST(a_replay_that_cannot_wait_is_not_made)
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
 }
-END_TEST
 
-START_TEST(a_replay_whose_event_fails_is_waited_for)
+TEST(replay_order, a_replay_whose_event_fails_is_waited_for)
 {
     static const char *const calls[] = {"cuEventRecord", "cuEventCreate"};
     tarn_graph *one = make_slow(world.pool, 1, world.outputs[0]);
@@ -448,32 +435,4 @@ START_TEST(a_replay_whose_event_fails_is_waited_for)
     test_expect_words(world.side, world.outputs[0], 2, WORDS);
     OK(tarn_graph_destroy(one));
     OK(tarn_graph_destroy(two));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("replay_order");
-    TCase *tcase = tcase_create("replay_order");
-
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 60);
-    tcase_add_checked_fixture(tcase, test_outputs_open, test_outputs_close);
-    tcase_add_test(tcase, replays_on_two_streams_run_one_after_the_other);
-    tcase_add_test(tcase, a_replay_on_another_stream_waits_on_the_gpu_and_not_on_the_host);
-    tcase_add_test(tcase, a_graph_on_two_pools_is_kept_in_order_with_the_graphs_of_both);
-    tcase_add_test(tcase, an_adopted_graph_is_kept_in_order_with_the_graphs_of_its_memory);
-    tcase_add_test(tcase, a_pool_outlives_those_that_it_shares_an_order_with);
-    tcase_add_test(tcase, a_launch_that_outlives_its_graph_is_over_before_the_next_one);
-    tcase_add_test(tcase, the_stream_of_the_last_replay_may_be_destroyed);
-    tcase_add_test(tcase, threads_that_replay_graphs_of_one_pool_do_not_disturb_each_other);
-    tcase_add_test(tcase, a_graph_made_while_another_is_replayed_is_ordered_behind_it);
-    tcase_add_test(tcase, default_streams_take_part_in_the_order);
-    tcase_add_test(tcase, a_pool_may_refuse_replays_on_a_second_stream);
-    tcase_add_test(tcase, a_graph_that_is_the_last_of_its_pool_is_replayed_on_any_stream);
-    tcase_add_test(tcase, a_graph_with_bodies_is_one_graph);
-    tcase_add_test(tcase, an_order_that_is_none_is_refused);
-    tcase_add_test(tcase, a_replay_that_cannot_wait_is_not_made);
-    tcase_add_test(tcase, a_replay_whose_event_fails_is_waited_for);
-    return test_main(suite);
 }

@@ -95,7 +95,10 @@ static void expect_restored(void)
 
 static const tarn_guard guards[] = {TARN_GUARD_KEEP, TARN_GUARD_REFUSE};
 
-START_TEST(no_replay_reads_the_restored_bytes_of_a_live_block)
+SUITE("restores beside guarded graphs")
+GROUP(guarded, open_weights, close_weights)
+
+TEST_LOOP(guarded, no_replay_reads_the_restored_bytes_of_a_live_block, 0, 2)
 {
     make_graph(guards[_i]);
     for (uint32_t round = 0; round < ROUNDS; round++) {
@@ -105,7 +108,6 @@ START_TEST(no_replay_reads_the_restored_bytes_of_a_live_block)
         expect_restored();
     }
 }
-END_TEST
 
 /* The restore copies long after the call; a replay on another stream comes behind. */
 static void restore_late(void)
@@ -115,7 +117,7 @@ static void restore_late(void)
 }
 
 /* _i / 2: whether the pool has another graph. Then launches leave events, and the restore waits for nothing. */
-START_TEST(a_replay_after_a_restore_reads_the_restored_bytes)
+TEST_LOOP(guarded, a_replay_after_a_restore_reads_the_restored_bytes, 0, 4)
 {
     tarn_graph *second = _i / 2 == 1 ? make_graph_in(world.pool, TARN_GUARD_IGNORE) : NULL;
 
@@ -132,7 +134,6 @@ START_TEST(a_replay_after_a_restore_reads_the_restored_bytes)
     }
     OK(tarn_graph_destroy(second));
 }
-END_TEST
 
 static uint64_t count_ids(void)
 {
@@ -140,7 +141,7 @@ static uint64_t count_ids(void)
 }
 
 /* The order lasts until the next replay, if that is the pool's only graph's. */
-START_TEST(afterwards_the_only_graph_is_launched_without_an_order)
+TEST(guarded, afterwards_the_only_graph_is_launched_without_an_order)
 {
     uint64_t before;
 
@@ -154,10 +155,9 @@ START_TEST(afterwards_the_only_graph_is_launched_without_an_order)
     expect_read(SAVED);
     test_synchronize(world.stream);
 }
-END_TEST
 
 /* It reads from where the block was, which comes back under the same number. */
-START_TEST(no_replay_reads_what_comes_back_in_freed_memory)
+TEST_LOOP(guarded, no_replay_reads_what_comes_back_in_freed_memory, 0, 2)
 {
     make_graph(guards[_i]);
     replay_late(1);
@@ -167,10 +167,9 @@ START_TEST(no_replay_reads_what_comes_back_in_freed_memory)
     expect_restored();
     STATUS(TARN_ERR_STALE, tarn_graph_replay(graph, world.side));
 }
-END_TEST
 
 /* Another block lies there, which the restore frees. */
-START_TEST(no_replay_reads_what_comes_back_under_a_block_that_goes)
+TEST_LOOP(guarded, no_replay_reads_what_comes_back_under_a_block_that_goes, 0, 2)
 {
     void *gone = input;
 
@@ -184,10 +183,9 @@ START_TEST(no_replay_reads_what_comes_back_under_a_block_that_goes)
     expect_restored();
     STATUS(TARN_ERR_STALE, tarn_graph_replay(graph, world.side));
 }
-END_TEST
 
 /* Freed by the restore, its memory is its stream's at once. */
-START_TEST(no_replay_reads_the_next_use_of_what_a_restore_frees)
+TEST(guarded, no_replay_reads_the_next_use_of_what_a_restore_frees)
 {
     tarn_checkpoint *empty = NULL;
     uint32_t *next;
@@ -205,7 +203,6 @@ START_TEST(no_replay_reads_the_next_use_of_what_a_restore_frees)
     STATUS(TARN_ERR_STALE, tarn_graph_replay(graph, world.side));
     OK(tarn_checkpoint_destroy(empty));
 }
-END_TEST
 
 static void destroy_graph(void)
 {
@@ -240,7 +237,7 @@ static void update_graph(void)
 
 static void (*const ends[])(void) = {destroy_graph, end_guard, guard_otherwise, update_graph};
 
-START_TEST(a_guard_that_ended_leaves_a_replay_that_is_waited_for)
+TEST_LOOP(guarded, a_guard_that_ended_leaves_a_replay_that_is_waited_for, 0, 4)
 {
     make_graph(TARN_GUARD_REFUSE);
     replay_late(5);
@@ -249,11 +246,10 @@ START_TEST(a_guard_that_ended_leaves_a_replay_that_is_waited_for)
     test_expect_words(world.side, output, 5, WORDS);
     expect_restored();
 }
-END_TEST
 
 /* Where the order is known, nothing is waited for: neither behind a replay on the restore's own stream, nor behind one for
  * which an event stands. */
-START_TEST(a_restore_waits_for_no_replay_that_it_is_ordered_behind)
+TEST_LOOP(guarded, a_restore_waits_for_no_replay_that_it_is_ordered_behind, 0, 2)
 {
     tarn_graph *second;
     uint64_t waits;
@@ -278,10 +274,9 @@ START_TEST(a_restore_waits_for_no_replay_that_it_is_ordered_behind)
     expect_restored();
     OK(tarn_graph_destroy(second));
 }
-END_TEST
 
 /* A graph of two pools' blocks, and another pool's graph of one of them. */
-START_TEST(graphs_of_several_pools_are_waited_for)
+TEST(guarded, graphs_of_several_pools_are_waited_for)
 {
     tarn_pool *other = test_pool("other");
     tarn_graph *second;
@@ -315,10 +310,9 @@ START_TEST(graphs_of_several_pools_are_waited_for)
     OK(tarn_pool_destroy(other));
     test_destroy_stream(third);
 }
-END_TEST
 
 /* A pool that refuses a change of streams has but this graph. */
-START_TEST(a_pool_that_refuses_other_streams_comes_behind_a_restore)
+TEST(guarded, a_pool_that_refuses_other_streams_comes_behind_a_restore)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tn_cu_stream third = test_stream();
@@ -343,7 +337,6 @@ START_TEST(a_pool_that_refuses_other_streams_comes_behind_a_restore)
     test_wait_for_all();
     OK(tarn_pool_destroy(strict));
 }
-END_TEST
 
 static atomic_bool is_over;
 static atomic_uint torn;
@@ -365,7 +358,7 @@ static void *replay_over_and_over(void *unused)
 }
 
 /* Each replay reads what one restore has put there, or another, and no mixture. */
-START_TEST(replays_of_another_thread_read_whole_restores)
+TEST(guarded, replays_of_another_thread_read_whole_restores)
 {
     tarn_checkpoint *checkpoints[2] = {checkpoint, NULL};
     pthread_t thread;
@@ -386,7 +379,6 @@ START_TEST(replays_of_another_thread_read_whole_restores)
     test_synchronize(world.stream);
     OK(tarn_checkpoint_destroy(checkpoints[1]));
 }
-END_TEST
 
 enum { POOLS = 3 };
 
@@ -409,7 +401,7 @@ static void *replay_two_at_a_time(void *argument)
 }
 
 /* Each pool's only graph is launched without an order while no restore asks for one. */
-START_TEST(a_restore_is_never_outrun_by_replays_of_several_pools)
+TEST_LOOP(guarded, a_restore_is_never_outrun_by_replays_of_several_pools, 0, 2)
 {
     struct replayer replayers[POOLS];
     tarn_pool *pools[POOLS];
@@ -440,25 +432,4 @@ START_TEST(a_restore_is_never_outrun_by_replays_of_several_pools)
         OK(tarn_free(outputs[i]));
         OK(tarn_pool_destroy(pools[i]));
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("restores beside guarded graphs");
-    TCase *tcase = test_case(suite, "guarded", open_weights, close_weights);
-
-    tcase_add_loop_test(tcase, no_replay_reads_the_restored_bytes_of_a_live_block, 0, 2);
-    tcase_add_loop_test(tcase, a_replay_after_a_restore_reads_the_restored_bytes, 0, 4);
-    tcase_add_test(tcase, afterwards_the_only_graph_is_launched_without_an_order);
-    tcase_add_loop_test(tcase, no_replay_reads_what_comes_back_in_freed_memory, 0, 2);
-    tcase_add_loop_test(tcase, no_replay_reads_what_comes_back_under_a_block_that_goes, 0, 2);
-    tcase_add_test(tcase, no_replay_reads_the_next_use_of_what_a_restore_frees);
-    tcase_add_loop_test(tcase, a_guard_that_ended_leaves_a_replay_that_is_waited_for, 0, 4);
-    tcase_add_loop_test(tcase, a_restore_waits_for_no_replay_that_it_is_ordered_behind, 0, 2);
-    tcase_add_test(tcase, graphs_of_several_pools_are_waited_for);
-    tcase_add_test(tcase, a_pool_that_refuses_other_streams_comes_behind_a_restore);
-    tcase_add_test(tcase, replays_of_another_thread_read_whole_restores);
-    tcase_add_loop_test(tcase, a_restore_is_never_outrun_by_replays_of_several_pools, 0, 2);
-    return test_main(suite);
 }

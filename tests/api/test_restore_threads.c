@@ -42,8 +42,11 @@ static void restore_both(void)
     }
 }
 
+SUITE("restore threads")
+GROUP(threads, test_world_open, test_world_close, .timeout = 120)
+
 /* Blocks of both streams; each checkpoint has one word throughout. */
-START_TEST(the_pool_has_the_bytes_of_one_of_them)
+TEST(threads, the_pool_has_the_bytes_of_one_of_them)
 {
     streams[0] = world.stream;
     streams[1] = world.side;
@@ -73,7 +76,6 @@ START_TEST(the_pool_has_the_bytes_of_one_of_them)
     for (int i = 0; i < BLOCKS; i++)
         OK(tarn_free(blocks[i]));
 }
-END_TEST
 
 static atomic_bool is_over;
 static atomic_int restored;
@@ -100,7 +102,7 @@ static void *restore_over_and_over(void *context)
 }
 
 /* A device that is waited for would be busy with the next copies each time. */
-START_TEST(a_restore_comes_through_beside_one_that_restores_all_the_time)
+TEST(threads, a_restore_comes_through_beside_one_that_restores_all_the_time)
 {
     enum { RESTORES = 3 };
     int64_t deadline = test_deadline();
@@ -131,7 +133,6 @@ START_TEST(a_restore_comes_through_beside_one_that_restores_all_the_time)
         OK(tarn_checkpoint_destroy(checkpoints[i]));
     OK(tarn_free(block));
 }
-END_TEST
 
 static int64_t now_us(void)
 {
@@ -171,7 +172,7 @@ static void *free_over_and_over(void *unused)
 }
 
 /* Each wait for the device is too late by the time that it ends, where that thread runs meanwhile. */
-START_TEST(a_restore_gives_up_where_what_it_needs_is_freed_all_the_time)
+TEST(threads, a_restore_gives_up_where_what_it_needs_is_freed_all_the_time)
 {
     int64_t deadline = test_deadline();
     tarn_status status = TARN_OK;
@@ -193,11 +194,10 @@ START_TEST(a_restore_gives_up_where_what_it_needs_is_freed_all_the_time)
     ck_assert_int_eq(status, TARN_ERR_BUSY);
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* The copies of the restore come late, on another stream. _i: where the contents are of the first checkpoint, and of the
  * second. */
-START_TEST(a_take_has_the_bytes_that_a_restore_before_it_copies)
+TEST_LOOP(threads, a_take_has_the_bytes_that_a_restore_before_it_copies, 0, 8)
 {
     const tarn_contents first = _i % 2 == 0 ? TARN_CONTENTS_DEVICE : TARN_CONTENTS_HOST;
     const tarn_contents second = _i / 2 % 2 == 0 ? TARN_CONTENTS_DEVICE : TARN_CONTENTS_HOST;
@@ -226,20 +226,4 @@ START_TEST(a_take_has_the_bytes_that_a_restore_before_it_copies)
             OK(tarn_checkpoint_destroy(before));
     }
     OK(tarn_free(block));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("restore threads");
-    TCase *tcase = tcase_create("threads");
-
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, a_restore_comes_through_beside_one_that_restores_all_the_time);
-    tcase_add_test(tcase, a_restore_gives_up_where_what_it_needs_is_freed_all_the_time);
-    tcase_add_loop_test(tcase, a_take_has_the_bytes_that_a_restore_before_it_copies, 0, 8);
-    tcase_add_test(tcase, the_pool_has_the_bytes_of_one_of_them);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

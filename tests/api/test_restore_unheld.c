@@ -45,12 +45,14 @@ static void end(void)
     test_world_close();
 }
 
-START_TEST(a_restore_is_refused_and_frees_nothing)
+SUITE("restore unheld")
+GROUP(capture, begin, end)
+
+TEST(capture, a_restore_is_refused_and_frees_nothing)
 {
     REFUSE(TARN_ERR_WRONG_STATE, "a capture is under way",
            tarn_checkpoint_restore(checkpoint, world.side, NULL));
 }
-END_TEST
 
 /* Another thread may not ask what is captured on the stream of a route that it has not begun, but for whether it is. */
 static void *restore_elsewhere(void *unused)
@@ -60,24 +62,22 @@ static void *restore_elsewhere(void *unused)
     return NULL;
 }
 
-START_TEST(another_thread_is_refused_too)
+TEST(capture, another_thread_is_refused_too)
 {
     pthread_t thread;
 
     ck_assert_int_eq(pthread_create(&thread, NULL, restore_elsewhere, NULL), 0);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
-END_TEST
 
 /* Then nobody knows whether there is a capture. */
-START_TEST(a_stream_that_cannot_be_looked_at_is_an_error)
+TEST(capture, a_stream_that_cannot_be_looked_at_is_an_error)
 {
     sim.plan_fault("cuStreamIsCapturing", 1, 1, TN_CUDA_ERROR_UNKNOWN);
     REFUSE(TARN_ERR_DRIVER, "cuStreamIsCapturing",
            tarn_checkpoint_restore(checkpoint, world.side, NULL));
     ck_assert_uint_eq(sim.clear_fault(NULL), 1);
 }
-END_TEST
 
 static void *restore_and_free_beside_a_refusal(void *freed)
 {
@@ -92,7 +92,7 @@ static void *restore_and_free_beside_a_refusal(void *freed)
 }
 
 /* Nor does another thread: and what it frees waits for a graph that may use it. */
-START_TEST(a_stream_that_cannot_be_looked_at_elsewhere_is_an_error_too)
+TEST(capture, a_stream_that_cannot_be_looked_at_elsewhere_is_an_error_too)
 {
     void *freed = test_alloc(world.pool, bytes, world.side);
     void *next;
@@ -104,9 +104,8 @@ START_TEST(a_stream_that_cannot_be_looked_at_elsewhere_is_an_error_too)
     ck_assert_ptr_ne(next, freed);
     OK(tarn_free(next));
 }
-END_TEST
 
-START_TEST(no_checkpoint_is_taken)
+TEST(capture, no_checkpoint_is_taken)
 {
     tarn_checkpoint *another = NULL;
 
@@ -114,7 +113,6 @@ START_TEST(no_checkpoint_is_taken)
            tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.side, &another));
     ck_assert_ptr_null(another);
 }
-END_TEST
 
 static void route_legacy(void *unused)
 {
@@ -122,8 +120,10 @@ static void route_legacy(void *unused)
     route = test_route(world.pool, tarn_filter_stream, NULL);
 }
 
+GROUP(others, test_world_open, test_world_close, .name = "no capture")
+
 /* That stream cannot be captured; what the driver says of it, it says of a capture of any blocking one. */
-START_TEST(another_threads_route_by_the_legacy_stream_hides_no_capture)
+TEST(others, another_threads_route_by_the_legacy_stream_hides_no_capture)
 {
     tarn_pool *other = test_pool("other");
     tn_cu_stream blocking = test_blocking_stream();
@@ -143,7 +143,6 @@ START_TEST(another_threads_route_by_the_legacy_stream_hides_no_capture)
     OK(tarn_pool_destroy(other));
     test_destroy_stream(blocking);
 }
-END_TEST
 
 static void restore_beside_nothing(void *unused)
 {
@@ -152,7 +151,7 @@ static void restore_beside_nothing(void *unused)
 }
 
 /* What it has captured never runs; on the thread of the route and on others. */
-START_TEST(an_invalidated_capture_is_not_under_way)
+TEST(others, an_invalidated_capture_is_not_under_way)
 {
     checkpoint = test_take(TARN_CONTENTS_NONE);
     route = test_route(world.pool, tarn_filter_stream, world.stream);
@@ -165,7 +164,6 @@ START_TEST(an_invalidated_capture_is_not_under_way)
     OK(tarn_end_allocate_to_pool(route));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 static void route_stream(void *unused)
 {
@@ -179,7 +177,7 @@ static void end_route(void *unused)
     OK(tarn_end_allocate_to_pool(route));
 }
 
-START_TEST(a_route_that_was_ended_hides_no_capture)
+TEST(others, a_route_that_was_ended_hides_no_capture)
 {
     tarn_route *own;
 
@@ -193,24 +191,4 @@ START_TEST(a_route_that_was_ended_hides_no_capture)
     OK(tarn_end_allocate_to_pool(own));
     test_destroy_graph(test_end_capture(world.stream));
     OK(tarn_checkpoint_destroy(checkpoint));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("restore unheld");
-    TCase *tcase = tcase_create("capture");
-    TCase *others = test_case(suite, "no capture", test_world_open, test_world_close);
-
-    tcase_add_checked_fixture(tcase, begin, end);
-    tcase_add_test(tcase, a_restore_is_refused_and_frees_nothing);
-    tcase_add_test(tcase, another_thread_is_refused_too);
-    tcase_add_test(tcase, a_stream_that_cannot_be_looked_at_is_an_error);
-    tcase_add_test(tcase, a_stream_that_cannot_be_looked_at_elsewhere_is_an_error_too);
-    tcase_add_test(tcase, no_checkpoint_is_taken);
-    tcase_add_test(others, another_threads_route_by_the_legacy_stream_hides_no_capture);
-    tcase_add_test(others, an_invalidated_capture_is_not_under_way);
-    tcase_add_test(others, a_route_that_was_ended_hides_no_capture);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -33,7 +33,10 @@ static void let_work_end(void)
     test_wait_for_all();
 }
 
-START_TEST(memory_of_a_retired_stream_serves_others_when_its_work_has_ended)
+SUITE("retired streams")
+GROUP(streams, open_with_stream, test_world_close, .name = "retired streams")
+
+TEST(streams, memory_of_a_retired_stream_serves_others_when_its_work_has_ended)
 {
     void *address = test_alloc(world.pool, 4 * MIB, own);
     void *other;
@@ -52,9 +55,8 @@ START_TEST(memory_of_a_retired_stream_serves_others_when_its_work_has_ended)
     OK(tarn_free(address));
     OK(tarn_pool_validate(world.pool));
 }
-END_TEST
 
-START_TEST(a_live_block_outlives_its_retired_stream)
+TEST(streams, a_live_block_outlives_its_retired_stream)
 {
     void *address = test_alloc(world.pool, 4 * MIB, own);
 
@@ -66,9 +68,8 @@ START_TEST(a_live_block_outlives_its_retired_stream)
     ck_assert_uint_eq(test_stats(world.pool).pending_count, 0);
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(a_restore_waits_for_the_streams_that_use_a_block_of_a_retired_one)
+TEST(streams, a_restore_waits_for_the_streams_that_use_a_block_of_a_retired_one)
 {
     tarn_checkpoint *checkpoint = NULL;
     void *address = test_alloc(world.pool, 4 * MIB, own);
@@ -85,10 +86,9 @@ START_TEST(a_restore_waits_for_the_streams_that_use_a_block_of_a_retired_one)
     OK(tarn_free(address));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* A take frees a retired stream's memory behind itself; captures get it, and their graphs run on any stream. */
-START_TEST(replays_come_behind_a_retired_stream_whose_memory_a_take_has_freed)
+TEST(streams, replays_come_behind_a_retired_stream_whose_memory_a_take_has_freed)
 {
     enum { WORDS = 1 << 12 };
     tn_cu_stream third = test_stream();
@@ -120,9 +120,8 @@ START_TEST(replays_come_behind_a_retired_stream_whose_memory_a_take_has_freed)
     OK(tarn_free(copy));
     test_destroy_stream(third);
 }
-END_TEST
 
-START_TEST(a_block_freed_after_its_stream_was_retired_waits_for_the_work_before)
+TEST(streams, a_block_freed_after_its_stream_was_retired_waits_for_the_work_before)
 {
     void *address = test_alloc(world.pool, 4 * MIB, own);
     void *other;
@@ -137,9 +136,8 @@ START_TEST(a_block_freed_after_its_stream_was_retired_waits_for_the_work_before)
     OK(tarn_free(address));
     OK(tarn_free(other));
 }
-END_TEST
 
-START_TEST(a_recorded_stream_is_retired_before_the_free)
+TEST(streams, a_recorded_stream_is_retired_before_the_free)
 {
     void *address = test_alloc(world.pool, 4 * MIB, world.stream);
     void *other;
@@ -155,9 +153,8 @@ START_TEST(a_recorded_stream_is_retired_before_the_free)
     OK(tarn_free(address));
     OK(tarn_free(other));
 }
-END_TEST
 
-START_TEST(a_recorded_stream_is_retired_after_the_free)
+TEST(streams, a_recorded_stream_is_retired_after_the_free)
 {
     void *blocks[3];
     void *other;
@@ -179,9 +176,8 @@ START_TEST(a_recorded_stream_is_retired_after_the_free)
     OK(tarn_free(blocks[0]));
     OK(tarn_free(other));
 }
-END_TEST
 
-START_TEST(a_stream_may_be_retired_twice_and_used_again)
+TEST(streams, a_stream_may_be_retired_twice_and_used_again)
 {
     void *address = test_alloc(world.pool, 4 * MIB, own);
     void *again;
@@ -200,10 +196,9 @@ START_TEST(a_stream_may_be_retired_twice_and_used_again)
     OK(tarn_free(address));
     test_destroy_stream(own);
 }
-END_TEST
 
 /* A block of the stream is of none when that is retired: its use there counts like any other. */
-START_TEST(use_on_a_retired_stream_is_recorded_like_any_other)
+TEST(streams, use_on_a_retired_stream_is_recorded_like_any_other)
 {
     void *address = test_alloc(world.pool, 4 * MIB, own);
     void *other;
@@ -221,9 +216,8 @@ START_TEST(use_on_a_retired_stream_is_recorded_like_any_other)
     OK(tarn_free(other));
     test_destroy_stream(own);
 }
-END_TEST
 
-START_TEST(all_pools_forget_a_retired_stream)
+TEST(streams, all_pools_forget_a_retired_stream)
 {
     void *in_default = test_alloc(world.default_pool, 4 * MIB, own);
     void *in_pool = test_alloc(world.pool, 4 * MIB, own);
@@ -237,9 +231,8 @@ START_TEST(all_pools_forget_a_retired_stream)
     OK(tarn_free(in_default));
     OK(tarn_free(in_pool));
 }
-END_TEST
 
-START_TEST(a_thousand_streams_come_and_go_in_the_memory_of_one)
+TEST(streams, a_thousand_streams_come_and_go_in_the_memory_of_one)
 {
     size_t mapped = 0;
 
@@ -258,9 +251,8 @@ START_TEST(a_thousand_streams_come_and_go_in_the_memory_of_one)
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, mapped);
     test_destroy_stream(own);
 }
-END_TEST
 
-START_TEST(trim_takes_the_memory_of_a_retired_stream_when_its_work_has_ended)
+TEST(streams, trim_takes_the_memory_of_a_retired_stream_when_its_work_has_ended)
 {
     void *address = test_alloc(world.pool, 4 * MIB, own);
     size_t freed = 0;
@@ -272,9 +264,8 @@ START_TEST(trim_takes_the_memory_of_a_retired_stream_when_its_work_has_ended)
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
     ck_assert_uint_ge(freed, 4 * MIB);
 }
-END_TEST
 
-START_TEST(streams_that_cannot_be_retired_are_refused)
+TEST(streams, streams_that_cannot_be_retired_are_refused)
 {
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
@@ -294,9 +285,8 @@ START_TEST(streams_that_cannot_be_retired_are_refused)
     test_end_broken_capture(own);
     test_destroy_stream(own);
 }
-END_TEST
 
-START_TEST(a_retirement_that_the_driver_refuses_changes_nothing)
+TEST(streams, a_retirement_that_the_driver_refuses_changes_nothing)
 {
     void *address = test_alloc(world.pool, 4 * MIB, own);
 
@@ -309,9 +299,8 @@ START_TEST(a_retirement_that_the_driver_refuses_changes_nothing)
     OK(tarn_free(address));
     retire_and_destroy(own);
 }
-END_TEST
 
-START_TEST(a_retirement_whose_event_is_refused_is_proven_by_a_wait)
+TEST(streams, a_retirement_whose_event_is_refused_is_proven_by_a_wait)
 {
     void *address = test_alloc(world.pool, 4 * MIB, own);
     void *other;
@@ -325,10 +314,9 @@ START_TEST(a_retirement_whose_event_is_refused_is_proven_by_a_wait)
     OK(tarn_pool_trim(world.pool, NULL));
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
 }
-END_TEST
 
 /* Events go with the context that they were made in. */
-START_TEST(the_context_of_a_retired_stream_may_be_destroyed)
+TEST(streams, the_context_of_a_retired_stream_may_be_destroyed)
 {
     void *blocks[4];
     tn_cu_context other;
@@ -359,7 +347,6 @@ START_TEST(the_context_of_a_retired_stream_may_be_destroyed)
     OK(tarn_free(blocks[0]));
     OK(tarn_pool_validate(world.pool)); /* and the driver refused nothing */
 }
-END_TEST
 
 static void use_own_stream(void *argument)
 {
@@ -373,7 +360,7 @@ static void use_own_stream(void *argument)
     test_synchronize(TN_CU_STREAM_PER_THREAD);
 }
 
-START_TEST(a_thread_retires_its_default_stream_before_it_ends)
+TEST(streams, a_thread_retires_its_default_stream_before_it_ends)
 {
     void *address = NULL;
 
@@ -382,7 +369,6 @@ START_TEST(a_thread_retires_its_default_stream_before_it_ends)
     OK(tarn_free(address));
     test_destroy_stream(own);
 }
-END_TEST
 
 static void record_own_stream(void *argument)
 {
@@ -393,7 +379,7 @@ static void record_own_stream(void *argument)
 }
 
 /* The handle means another stream here, whose events would say nothing. */
-START_TEST(a_default_stream_of_a_thread_that_ended_is_proven_by_a_wait)
+TEST(streams, a_default_stream_of_a_thread_that_ended_is_proven_by_a_wait)
 {
     void *address = test_alloc(world.pool, 4 * MIB, world.stream);
     uint64_t records = sim.call_count("cuEventRecord");
@@ -411,9 +397,8 @@ START_TEST(a_default_stream_of_a_thread_that_ended_is_proven_by_a_wait)
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
     test_destroy_stream(own);
 }
-END_TEST
 
-START_TEST(a_restore_makes_no_arena_for_a_retired_stream)
+TEST(streams, a_restore_makes_no_arena_for_a_retired_stream)
 {
     void *address = test_alloc(world.pool, 4 * MIB, own);
     tarn_checkpoint *checkpoint = NULL;
@@ -429,34 +414,4 @@ START_TEST(a_restore_makes_no_arena_for_a_retired_stream)
     OK(tarn_free(address));
     OK(tarn_pool_trim(world.pool, NULL));
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("retired streams");
-    TCase *tcase = tcase_create("retired streams");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, open_with_stream, test_world_close);
-    tcase_add_test(tcase, memory_of_a_retired_stream_serves_others_when_its_work_has_ended);
-    tcase_add_test(tcase, a_live_block_outlives_its_retired_stream);
-    tcase_add_test(tcase, a_restore_waits_for_the_streams_that_use_a_block_of_a_retired_one);
-    tcase_add_test(tcase, replays_come_behind_a_retired_stream_whose_memory_a_take_has_freed);
-    tcase_add_test(tcase, a_block_freed_after_its_stream_was_retired_waits_for_the_work_before);
-    tcase_add_test(tcase, a_recorded_stream_is_retired_before_the_free);
-    tcase_add_test(tcase, a_recorded_stream_is_retired_after_the_free);
-    tcase_add_test(tcase, a_stream_may_be_retired_twice_and_used_again);
-    tcase_add_test(tcase, use_on_a_retired_stream_is_recorded_like_any_other);
-    tcase_add_test(tcase, all_pools_forget_a_retired_stream);
-    tcase_add_test(tcase, a_thousand_streams_come_and_go_in_the_memory_of_one);
-    tcase_add_test(tcase, trim_takes_the_memory_of_a_retired_stream_when_its_work_has_ended);
-    tcase_add_test(tcase, streams_that_cannot_be_retired_are_refused);
-    tcase_add_test(tcase, a_retirement_that_the_driver_refuses_changes_nothing);
-    tcase_add_test(tcase, a_retirement_whose_event_is_refused_is_proven_by_a_wait);
-    tcase_add_test(tcase, the_context_of_a_retired_stream_may_be_destroyed);
-    tcase_add_test(tcase, a_thread_retires_its_default_stream_before_it_ends);
-    tcase_add_test(tcase, a_default_stream_of_a_thread_that_ended_is_proven_by_a_wait);
-    tcase_add_test(tcase, a_restore_makes_no_arena_for_a_retired_stream);
-    return test_main(suite);
 }

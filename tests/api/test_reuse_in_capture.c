@@ -30,7 +30,9 @@ static void *use_on_side(uint32_t value, void *output)
     return block;
 }
 
-START_TEST(a_block_used_on_a_forked_stream_is_used_again_after_the_join)
+GROUP(reuse_in_capture, test_outputs_open, test_outputs_close)
+
+TEST(reuse_in_capture, a_block_used_on_a_forked_stream_is_used_again_after_the_join)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     void *block = use_on_side(5, world.outputs[0]);
@@ -56,9 +58,8 @@ START_TEST(a_block_used_on_a_forked_stream_is_used_again_after_the_join)
     test_expect_words(world.stream, world.outputs[0], 5, WORDS);
     test_expect_words(world.stream, world.outputs[1], 7, WORDS);
 }
-END_TEST
 
-START_TEST(a_block_freed_after_the_join_is_used_again_at_once)
+TEST(reuse_in_capture, a_block_freed_after_the_join_is_used_again_at_once)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     void *block = use_on_side(5, world.outputs[0]);
@@ -74,9 +75,8 @@ START_TEST(a_block_freed_after_the_join_is_used_again_at_once)
     end_and_replay(capture);
     test_expect_words(world.stream, world.outputs[0], 5, WORDS);
 }
-END_TEST
 
-START_TEST(free_on_a_forked_stream_waits_for_its_join)
+TEST(reuse_in_capture, free_on_a_forked_stream_waits_for_its_join)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     void *block = use_on_side(5, world.outputs[0]);
@@ -94,10 +94,9 @@ START_TEST(free_on_a_forked_stream_waits_for_its_join)
     end_and_replay(capture);
     test_expect_words(world.stream, world.outputs[0], 5, WORDS);
 }
-END_TEST
 
 /* What counts is the work up to the free, not what the stream does later. */
-START_TEST(work_after_the_free_is_not_waited_for)
+TEST(reuse_in_capture, work_after_the_free_is_not_waited_for)
 {
     tn_cu_stream third = test_stream();
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
@@ -116,9 +115,8 @@ START_TEST(work_after_the_free_is_not_waited_for)
     test_expect_words(world.stream, world.outputs[0], 5, WORDS);
     test_destroy_stream(third);
 }
-END_TEST
 
-START_TEST(every_stream_that_uses_the_block_must_be_joined)
+TEST(reuse_in_capture, every_stream_that_uses_the_block_must_be_joined)
 {
     enum { COUNT = 3 };
     tn_cu_stream sides[COUNT];
@@ -161,10 +159,9 @@ START_TEST(every_stream_that_uses_the_block_must_be_joined)
         OK(tarn_free(outputs[i]));
     }
 }
-END_TEST
 
 /* A block of the forked stream goes back to that stream, which must come after the other's use. */
-START_TEST(the_order_that_uses_memory_again_is_the_blocks_own)
+TEST(reuse_in_capture, the_order_that_uses_memory_again_is_the_blocks_own)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     void *block;
@@ -193,9 +190,8 @@ START_TEST(the_order_that_uses_memory_again_is_the_blocks_own)
     end_and_replay(capture);
     test_expect_words(world.stream, world.outputs[0], 5, WORDS);
 }
-END_TEST
 
-START_TEST(a_stream_that_leaves_its_past_behind_reuses_nothing_of_it)
+TEST(reuse_in_capture, a_stream_that_leaves_its_past_behind_reuses_nothing_of_it)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     tn_cu_graphnode first;
@@ -213,9 +209,8 @@ START_TEST(a_stream_that_leaves_its_past_behind_reuses_nothing_of_it)
     OK(tarn_pool_release(world.pool));
     world.pool = NULL;
 }
-END_TEST
 
-START_TEST(a_stream_with_too_many_ends_waits_for_the_captures_end)
+TEST(reuse_in_capture, a_stream_with_too_many_ends_waits_for_the_captures_end)
 {
     enum { COUNT = 9 };
     tn_cu_stream others[COUNT];
@@ -242,9 +237,8 @@ START_TEST(a_stream_with_too_many_ends_waits_for_the_captures_end)
     OK(tarn_free(test_alloc(world.pool, 64 * MIB, world.stream)));
     ck_assert_uint_eq(test_stats(world.pool).pending_count, 0);
 }
-END_TEST
 
-START_TEST(where_the_graph_cannot_be_asked_memory_waits_for_the_captures_end)
+TEST(reuse_in_capture, where_the_graph_cannot_be_asked_memory_waits_for_the_captures_end)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     void *block = use_on_side(5, world.outputs[0]);
@@ -260,24 +254,4 @@ START_TEST(where_the_graph_cannot_be_asked_memory_waits_for_the_captures_end)
     OK(tarn_free(other));
     OK(tarn_free(block));
     end_and_replay(capture);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("reuse_in_capture");
-    TCase *tcase = tcase_create("reuse_in_capture");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_outputs_open, test_outputs_close);
-    tcase_add_test(tcase, a_block_used_on_a_forked_stream_is_used_again_after_the_join);
-    tcase_add_test(tcase, a_block_freed_after_the_join_is_used_again_at_once);
-    tcase_add_test(tcase, free_on_a_forked_stream_waits_for_its_join);
-    tcase_add_test(tcase, work_after_the_free_is_not_waited_for);
-    tcase_add_test(tcase, every_stream_that_uses_the_block_must_be_joined);
-    tcase_add_test(tcase, the_order_that_uses_memory_again_is_the_blocks_own);
-    tcase_add_test(tcase, a_stream_that_leaves_its_past_behind_reuses_nothing_of_it);
-    tcase_add_test(tcase, a_stream_with_too_many_ends_waits_for_the_captures_end);
-    tcase_add_test(tcase, where_the_graph_cannot_be_asked_memory_waits_for_the_captures_end);
-    return test_main(suite);
 }

@@ -7,7 +7,10 @@
 
 #include "support/world.h"
 
-START_TEST(without_a_route_the_default_pool_serves)
+SUITE("routes")
+GROUP(routes, test_world_open, test_world_close)
+
+TEST(routes, without_a_route_the_default_pool_serves)
 {
     tarn_route *route;
 
@@ -17,7 +20,6 @@ START_TEST(without_a_route_the_default_pool_serves)
     OK(tarn_end_allocate_to_pool(route));
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
 }
-END_TEST
 
 static void choose_default(void *unused)
 {
@@ -25,7 +27,7 @@ static void choose_default(void *unused)
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
 }
 
-START_TEST(the_thread_filter_accepts_the_thread_that_began_the_route)
+TEST(routes, the_thread_filter_accepts_the_thread_that_began_the_route)
 {
     tarn_route *route = test_route(world.pool, tarn_filter_thread, NULL);
 
@@ -35,9 +37,8 @@ START_TEST(the_thread_filter_accepts_the_thread_that_began_the_route)
     test_elsewhere(choose_default, NULL);
     OK(tarn_end_allocate_to_pool(route));
 }
-END_TEST
 
-START_TEST(the_stream_filter_accepts_that_very_stream)
+TEST(routes, the_stream_filter_accepts_that_very_stream)
 {
     tarn_route *route = test_route(world.pool, tarn_filter_stream, world.stream);
 
@@ -51,9 +52,8 @@ START_TEST(the_stream_filter_accepts_that_very_stream)
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
     OK(tarn_end_allocate_to_pool(route));
 }
-END_TEST
 
-START_TEST(the_capture_filter_accepts_the_streams_of_one_capture)
+TEST(routes, the_capture_filter_accepts_the_streams_of_one_capture)
 {
     tn_cu_stream outside = test_stream();
     tarn_route *route = test_route(world.pool, tarn_filter_capture, world.stream);
@@ -70,9 +70,8 @@ START_TEST(the_capture_filter_accepts_the_streams_of_one_capture)
     OK(tarn_end_allocate_to_pool(route));
     test_destroy_stream(outside);
 }
-END_TEST
 
-START_TEST(the_capture_filter_follows_the_stream_to_its_next_capture)
+TEST(routes, the_capture_filter_follows_the_stream_to_its_next_capture)
 {
     tarn_route *route = test_route(world.pool, tarn_filter_capture, world.stream);
 
@@ -85,9 +84,8 @@ START_TEST(the_capture_filter_follows_the_stream_to_its_next_capture)
     }
     OK(tarn_end_allocate_to_pool(route));
 }
-END_TEST
 
-START_TEST(the_capture_filter_leaves_another_capture_alone)
+TEST(routes, the_capture_filter_leaves_another_capture_alone)
 {
     tarn_pool *other = test_pool("other");
     tarn_route *routes[2];
@@ -104,9 +102,8 @@ START_TEST(the_capture_filter_leaves_another_capture_alone)
         OK(tarn_end_allocate_to_pool(routes[i]));
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
-START_TEST(the_built_in_filters_may_be_asked_directly)
+TEST(routes, the_built_in_filters_may_be_asked_directly)
 {
     ck_assert(tarn_filter_stream(world.stream, world.stream));
     ck_assert(!tarn_filter_stream(world.stream, world.side));
@@ -114,7 +111,6 @@ START_TEST(the_built_in_filters_may_be_asked_directly)
     ck_assert(tarn_filter_capture(world.stream, world.stream));
     ck_assert(!tarn_filter_capture(world.stream, world.side));
 }
-END_TEST
 
 struct asked {
     tarn_stream last;
@@ -131,7 +127,7 @@ static bool ask(tarn_stream stream, void *user)
     return asked->answer;
 }
 
-START_TEST(a_users_filter_is_asked_with_stream_and_argument)
+TEST(routes, a_users_filter_is_asked_with_stream_and_argument)
 {
     struct asked asked = {.answer = false};
     tarn_route *route = test_route(world.pool, ask, &asked);
@@ -146,9 +142,8 @@ START_TEST(a_users_filter_is_asked_with_stream_and_argument)
     ck_assert_int_eq(asked.count, 2); /* who names the pool is not routed */
     OK(tarn_end_allocate_to_pool(route));
 }
-END_TEST
 
-START_TEST(the_newest_route_that_accepts_wins)
+TEST(routes, the_newest_route_that_accepts_wins)
 {
     tarn_pool *second = test_pool("second");
     tarn_pool *third = test_pool("third");
@@ -168,9 +163,8 @@ START_TEST(the_newest_route_that_accepts_wins)
     OK(tarn_pool_destroy(second));
     OK(tarn_pool_destroy(third));
 }
-END_TEST
 
-START_TEST(a_route_ends_once)
+TEST(routes, a_route_ends_once)
 {
     tarn_route *route = test_route(world.pool, tarn_filter_thread, NULL);
     tarn_route *other = test_route(world.pool, tarn_filter_thread, NULL);
@@ -181,7 +175,6 @@ START_TEST(a_route_ends_once)
     OK(tarn_end_allocate_to_pool(other));
     REFUSE(TARN_ERR_INVALID_HANDLE, "the route handle", tarn_end_allocate_to_pool(other));
 }
-END_TEST
 
 enum { RACES = 200, RACERS = 2 };
 
@@ -208,7 +201,7 @@ static void *end_each(void *unused)
     return NULL;
 }
 
-START_TEST(of_threads_that_end_a_route_at_once_one_does)
+TEST(routes, of_threads_that_end_a_route_at_once_one_does)
 {
     pthread_t threads[RACERS];
 
@@ -225,9 +218,8 @@ START_TEST(of_threads_that_end_a_route_at_once_one_does)
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
     ck_assert_uint_eq(test_device_stats().route_count, 0);
 }
-END_TEST
 
-START_TEST(the_default_pool_has_no_route)
+TEST(routes, the_default_pool_has_no_route)
 {
     tarn_route *route = UNTOUCHED;
 
@@ -236,9 +228,8 @@ START_TEST(the_default_pool_has_no_route)
                                        &route));
     ck_assert_untouched(route);
 }
-END_TEST
 
-START_TEST(bad_arguments_of_routes_are_refused)
+TEST(routes, bad_arguments_of_routes_are_refused)
 {
     _Alignas(128) uint64_t zeros[1024] = {0}; /* aligned as a record is */
     tarn_device *no_device = (tarn_device *)(void *)zeros;
@@ -272,9 +263,8 @@ START_TEST(bad_arguments_of_routes_are_refused)
     ck_assert_untouched(address);
     OK(tarn_end_allocate_to_pool(route));
 }
-END_TEST
 
-START_TEST(sixty_four_routes_are_open_at_most)
+TEST(routes, sixty_four_routes_are_open_at_most)
 {
     enum { MAX = 64 };
     tarn_pool *pools[MAX];
@@ -302,9 +292,8 @@ START_TEST(sixty_four_routes_are_open_at_most)
         OK(tarn_pool_destroy(pools[i]));
     }
 }
-END_TEST
 
-START_TEST(a_captures_route_ends_with_the_capture_and_is_for_its_streams_alone)
+TEST(routes, a_captures_route_ends_with_the_capture_and_is_for_its_streams_alone)
 {
     tarn_capture *capture = NULL;
 
@@ -314,7 +303,6 @@ START_TEST(a_captures_route_ends_with_the_capture_and_is_for_its_streams_alone)
     OK(tarn_capture_abort(capture));
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
 }
-END_TEST
 
 static tarn_stream per_thread(void)
 {
@@ -331,7 +319,7 @@ static void allocate_on_own_stream(void *result)
     OK(tarn_free(address));
 }
 
-START_TEST(a_route_of_a_threads_own_stream_is_of_that_thread)
+TEST_LOOP(routes, a_route_of_a_threads_own_stream_is_of_that_thread, 0, 2)
 {
     static const tarn_route_filter filters[] = {tarn_filter_stream, tarn_filter_capture};
     tarn_block block;
@@ -352,11 +340,12 @@ START_TEST(a_route_of_a_threads_own_stream_is_of_that_thread)
         test_destroy_graph(test_end_capture(per_thread()));
     OK(tarn_end_allocate_to_pool(route));
 }
-END_TEST
+
+GROUP(recycled, NULL, .name = "recycled handles")
 
 /* A capture goes on when a stream that was forked from it is destroyed, and the driver gives the next
  * stream its handle: that stream's captures are no sign that the first is over. */
-START_TEST(a_capture_is_known_as_long_as_it_goes_on)
+TEST(recycled, a_capture_is_known_as_long_as_it_goes_on)
 {
     tn_cu_graph graphs[2];
     tn_cu_stream fork;
@@ -399,10 +388,9 @@ START_TEST(a_capture_is_known_as_long_as_it_goes_on)
     test_destroy_stream(next);
     test_world_close();
 }
-END_TEST
 
 /* Also of a stream that Tarn has not seen outside captures before, and by a route without one. */
-START_TEST(a_capture_that_is_over_is_forgotten)
+TEST(routes, a_capture_that_is_over_is_forgotten)
 {
     tarn_route *route;
 
@@ -429,35 +417,4 @@ START_TEST(a_capture_that_is_over_is_forgotten)
         if (how != 2)
             test_destroy_stream(stream);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("routes");
-    TCase *tcase = tcase_create("routes");
-    TCase *recycled = tcase_create("recycled handles");
-
-    tcase_add_test(recycled, a_capture_is_known_as_long_as_it_goes_on);
-    suite_add_tcase(suite, recycled);
-    tcase_add_loop_test(tcase, a_route_of_a_threads_own_stream_is_of_that_thread, 0, 2);
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, without_a_route_the_default_pool_serves);
-    tcase_add_test(tcase, the_thread_filter_accepts_the_thread_that_began_the_route);
-    tcase_add_test(tcase, the_stream_filter_accepts_that_very_stream);
-    tcase_add_test(tcase, the_capture_filter_accepts_the_streams_of_one_capture);
-    tcase_add_test(tcase, the_capture_filter_follows_the_stream_to_its_next_capture);
-    tcase_add_test(tcase, the_capture_filter_leaves_another_capture_alone);
-    tcase_add_test(tcase, the_built_in_filters_may_be_asked_directly);
-    tcase_add_test(tcase, a_users_filter_is_asked_with_stream_and_argument);
-    tcase_add_test(tcase, the_newest_route_that_accepts_wins);
-    tcase_add_test(tcase, a_route_ends_once);
-    tcase_add_test(tcase, of_threads_that_end_a_route_at_once_one_does);
-    tcase_add_test(tcase, the_default_pool_has_no_route);
-    tcase_add_test(tcase, bad_arguments_of_routes_are_refused);
-    tcase_add_test(tcase, sixty_four_routes_are_open_at_most);
-    tcase_add_test(tcase, a_capture_that_is_over_is_forgotten);
-    tcase_add_test(tcase, a_captures_route_ends_with_the_capture_and_is_for_its_streams_alone);
-    return test_main(suite);
 }

@@ -28,7 +28,10 @@ static void await_nothing_captured(tarn_pool *pool)
     ck_assert_uint_eq(test_stats(pool).captured_bytes, 0);
 }
 
-START_TEST(routes_nest_and_each_end_uncovers_the_one_below)
+SUITE("nested routes")
+GROUP(routes, open_pools, close_pools)
+
+TEST(routes, routes_nest_and_each_end_uncovers_the_one_below)
 {
     tarn_route *routes[] = {test_route(world.pool, tarn_filter_thread, NULL),
                             test_route(second, tarn_filter_thread, NULL),
@@ -44,10 +47,9 @@ START_TEST(routes_nest_and_each_end_uncovers_the_one_below)
     OK(tarn_end_allocate_to_pool(routes[0]));
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
 }
-END_TEST
 
 /* The pool that serves is always that of the newest that is left. */
-START_TEST(routes_end_in_any_order)
+TEST_LOOP(routes, routes_end_in_any_order, 0, 6)
 {
     static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -67,9 +69,8 @@ START_TEST(routes_end_in_any_order)
         ck_assert_ptr_eq(test_chosen_pool(world.stream), expected);
     }
 }
-END_TEST
 
-START_TEST(each_of_several_routes_keeps_its_pool)
+TEST(routes, each_of_several_routes_keeps_its_pool)
 {
     tarn_pool *pool = test_pool("routed");
     tarn_route *routes[] = {test_route(pool, tarn_filter_thread, NULL),
@@ -81,9 +82,8 @@ START_TEST(each_of_several_routes_keeps_its_pool)
     }
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
-START_TEST(one_route_more_than_there_is_room_for_is_refused)
+TEST(routes, one_route_more_than_there_is_room_for_is_refused)
 {
     enum { MAX = 64 };
     tarn_route *routes[MAX];
@@ -98,14 +98,13 @@ START_TEST(one_route_more_than_there_is_room_for_is_refused)
         OK(tarn_end_allocate_to_pool(routes[i]));
     ck_assert_uint_eq(test_device_stats().route_count, 0);
 }
-END_TEST
 
 static void end_here(void *route)
 {
     OK(tarn_end_allocate_to_pool(route));
 }
 
-START_TEST(any_thread_ends_a_route_whatever_its_filter)
+TEST(routes, any_thread_ends_a_route_whatever_its_filter)
 {
     tarn_route *by_stream = test_route(world.pool, tarn_filter_stream, world.stream);
     tarn_route *by_thread = test_route(second, tarn_filter_thread, NULL);
@@ -116,10 +115,9 @@ START_TEST(any_thread_ends_a_route_whatever_its_filter)
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
     REFUSE(TARN_ERR_INVALID_HANDLE, "route", tarn_end_allocate_to_pool(by_thread));
 }
-END_TEST
 
 /* Of another thread's routes to the same pool none is ended with it. */
-START_TEST(an_end_is_of_that_route_alone)
+TEST(routes, an_end_is_of_that_route_alone)
 {
     tarn_route *older = test_route(world.pool, tarn_filter_stream, world.side);
     tarn_route *ended = test_route(world.pool, tarn_filter_thread, NULL);
@@ -132,7 +130,6 @@ START_TEST(an_end_is_of_that_route_alone)
     ck_assert_ptr_eq(test_chosen_pool(world.side), world.pool);
     OK(tarn_end_allocate_to_pool(newer));
 }
-END_TEST
 
 static void begin_and_exit(void *route)
 {
@@ -146,7 +143,7 @@ static void expect_default(void *unused)
     ck_assert_ptr_eq(test_chosen_pool(world.stream), world.default_pool);
 }
 
-START_TEST(the_route_of_a_thread_that_exited_catches_nobody_and_can_be_ended)
+TEST(routes, the_route_of_a_thread_that_exited_catches_nobody_and_can_be_ended)
 {
     enum { THREADS = 8 };
     tarn_route *routes[THREADS];
@@ -161,9 +158,8 @@ START_TEST(the_route_of_a_thread_that_exited_catches_nobody_and_can_be_ended)
         OK(tarn_end_allocate_to_pool(routes[i]));
     ck_assert_uint_eq(test_device_stats().route_count, 0);
 }
-END_TEST
 
-START_TEST(a_route_ends_by_its_handle_when_its_pools_is_released)
+TEST(routes, a_route_ends_by_its_handle_when_its_pools_is_released)
 {
     tarn_pool *pool = test_pool("released");
     tarn_route *route = test_route(pool, tarn_filter_thread, NULL);
@@ -178,10 +174,9 @@ START_TEST(a_route_ends_by_its_handle_when_its_pools_is_released)
     ck_assert_uint_eq(test_device_stats().pool_count, 3); /* it went with the route */
     REFUSE(TARN_ERR_INVALID_HANDLE, "route", tarn_end_allocate_to_pool(route));
 }
-END_TEST
 
 /* The capture's route has the record of one that was ended. */
-START_TEST(no_handle_ends_the_route_of_a_capture)
+TEST(routes, no_handle_ends_the_route_of_a_capture)
 {
     tarn_route *ended = test_route(world.pool, tarn_filter_thread, NULL);
     tarn_capture *capture = NULL;
@@ -195,9 +190,8 @@ START_TEST(no_handle_ends_the_route_of_a_capture)
     OK(tarn_graph_destroy(test_capture_end(capture)));
     ck_assert_uint_eq(test_device_stats().route_count, 0);
 }
-END_TEST
 
-START_TEST(a_route_within_a_capture_goes_before_the_captures_own)
+TEST(routes, a_route_within_a_capture_goes_before_the_captures_own)
 {
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
@@ -226,10 +220,9 @@ START_TEST(a_route_within_a_capture_goes_before_the_captures_own)
     OK(tarn_graph_destroy(graph));
     await_nothing_captured(second);
 }
-END_TEST
 
 /* Memory freed on one stream of a capture is no other's, though a route ended in between. */
-START_TEST(a_route_that_ends_in_mid_capture_does_not_end_the_capture)
+TEST(routes, a_route_that_ends_in_mid_capture_does_not_end_the_capture)
 {
     void *mine;
     void *forked = NULL;
@@ -259,9 +252,8 @@ START_TEST(a_route_that_ends_in_mid_capture_does_not_end_the_capture)
         await_nothing_captured(world.pool);
     }
 }
-END_TEST
 
-START_TEST(several_captures_of_one_pool_are_served_side_by_side)
+TEST(routes, several_captures_of_one_pool_are_served_side_by_side)
 {
     tarn_capture *captures[2] = {NULL, NULL};
     tarn_graph *graphs[2] = {NULL, NULL};
@@ -293,9 +285,8 @@ START_TEST(several_captures_of_one_pool_are_served_side_by_side)
     OK(tarn_graph_destroy(graphs[1]));
     await_nothing_captured(world.pool);
 }
-END_TEST
 
-START_TEST(a_block_freed_while_several_captures_are_open_is_held_for_each)
+TEST(routes, a_block_freed_while_several_captures_are_open_is_held_for_each)
 {
     void *block = test_alloc(world.pool, 8 * MIB, world.stream);
     tarn_capture *captures[2] = {NULL, NULL};
@@ -316,9 +307,8 @@ START_TEST(a_block_freed_while_several_captures_are_open_is_held_for_each)
     OK(tarn_graph_destroy(graphs[1]));
     await_nothing_captured(world.pool);
 }
-END_TEST
 
-START_TEST(routes_of_a_pool_of_another_device_are_refused)
+TEST(routes, routes_of_a_pool_of_another_device_are_refused)
 {
     /* one device is open here: any other pool handle is none of its */
     tarn_pool *gone = test_pool("gone");
@@ -328,29 +318,4 @@ START_TEST(routes_of_a_pool_of_another_device_are_refused)
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool",
            tarn_begin_allocate_to_pool(world.device, gone, tarn_filter_thread, NULL, &route));
     ck_assert_untouched(route);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("nested routes");
-    TCase *tcase = tcase_create("routes");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, open_pools, close_pools);
-    tcase_add_test(tcase, routes_nest_and_each_end_uncovers_the_one_below);
-    tcase_add_test(tcase, each_of_several_routes_keeps_its_pool);
-    tcase_add_test(tcase, one_route_more_than_there_is_room_for_is_refused);
-    tcase_add_loop_test(tcase, routes_end_in_any_order, 0, 6);
-    tcase_add_test(tcase, any_thread_ends_a_route_whatever_its_filter);
-    tcase_add_test(tcase, an_end_is_of_that_route_alone);
-    tcase_add_test(tcase, a_route_ends_by_its_handle_when_its_pools_is_released);
-    tcase_add_test(tcase, the_route_of_a_thread_that_exited_catches_nobody_and_can_be_ended);
-    tcase_add_test(tcase, no_handle_ends_the_route_of_a_capture);
-    tcase_add_test(tcase, a_route_within_a_capture_goes_before_the_captures_own);
-    tcase_add_test(tcase, a_route_that_ends_in_mid_capture_does_not_end_the_capture);
-    tcase_add_test(tcase, several_captures_of_one_pool_are_served_side_by_side);
-    tcase_add_test(tcase, a_block_freed_while_several_captures_are_open_is_held_for_each);
-    tcase_add_test(tcase, routes_of_a_pool_of_another_device_are_refused);
-    return test_main(suite);
 }

@@ -24,9 +24,11 @@ static void restore(tarn_checkpoint *checkpoint)
     OK(tarn_pool_validate(world.pool));
 }
 
+GROUP(troubles, test_world_open, test_world_close, .name = "known troubles")
+
 /* A checkpoint cannot be restored once memory in the middle of an expandable segment has been
  * given back: "expandable segment has an interior hole". */
-START_TEST(a_checkpoint_is_restored_over_a_hole_in_the_middle_of_a_segment)
+TEST(troubles, a_checkpoint_is_restored_over_a_hole_in_the_middle_of_a_segment)
 {
     char *blocks[8];
     tarn_checkpoint *checkpoint;
@@ -46,10 +48,9 @@ START_TEST(a_checkpoint_is_restored_over_a_hole_in_the_middle_of_a_segment)
     }
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* Nor when a segment was mapped to its very end, so that no unmapped tail is left. */
-START_TEST(a_checkpoint_is_restored_into_a_segment_that_was_mapped_to_its_end)
+TEST(troubles, a_checkpoint_is_restored_into_a_segment_that_was_mapped_to_its_end)
 {
     tarn_checkpoint *checkpoint;
     char *blocks[16];
@@ -69,10 +70,9 @@ START_TEST(a_checkpoint_is_restored_into_a_segment_that_was_mapped_to_its_end)
     }
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* A restore forgets what was asked for, and statistics count rounded sizes from then on. */
-START_TEST(a_restore_keeps_the_sizes_that_were_asked_for)
+TEST(troubles, a_restore_keeps_the_sizes_that_were_asked_for)
 {
     void *block = test_alloc(world.pool, 1001, world.stream);
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
@@ -86,10 +86,9 @@ START_TEST(a_restore_keeps_the_sizes_that_were_asked_for)
     OK(tarn_free(block));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* A restore forgets which streams use a block, and its next free hands it out under their work. */
-START_TEST(a_restore_keeps_the_streams_that_use_a_block)
+TEST(troubles, a_restore_keeps_the_streams_that_use_a_block)
 {
     void *block = filled(world.pool, MIB, 1);
     tarn_checkpoint *checkpoint;
@@ -109,11 +108,10 @@ START_TEST(a_restore_keeps_the_streams_that_use_a_block)
     OK(tarn_free(block));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* A restore frees everything before it finds out that it cannot go on: the pool is left half
  * restored. Here it is refused for want of memory, and nothing has changed. */
-START_TEST(a_restore_that_cannot_be_done_changes_nothing)
+TEST(troubles, a_restore_that_cannot_be_done_changes_nothing)
 {
     char *then = filled(world.pool, 64 * MIB, 1);
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
@@ -131,10 +129,9 @@ START_TEST(a_restore_that_cannot_be_done_changes_nothing)
     OK(tarn_free(then));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* A pool's state cannot be taken while blocks wait for other streams. */
-START_TEST(a_checkpoint_is_taken_while_blocks_are_pending)
+TEST(troubles, a_checkpoint_is_taken_while_blocks_are_pending)
 {
     void *kept = filled(world.pool, MIB, 1);
     void *pending = filled(world.pool, MIB, 2);
@@ -153,10 +150,9 @@ START_TEST(a_checkpoint_is_taken_while_blocks_are_pending)
     OK(tarn_free(kept));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* Graphs that share a pool reuse each other's memory only when they were captured on one stream. */
-START_TEST(graphs_captured_on_different_streams_share_memory)
+TEST(troubles, graphs_captured_on_different_streams_share_memory)
 {
     tn_cu_stream streams[2] = {world.stream, world.side};
     tarn_graph *graphs[4];
@@ -178,10 +174,9 @@ START_TEST(graphs_captured_on_different_streams_share_memory)
     for (int i = 0; i < 4; i++)
         OK(tarn_graph_destroy(graphs[i]));
 }
-END_TEST
 
 /* A capture that nobody ends keeps its pool's memory for ever. */
-START_TEST(an_abandoned_capture_gives_its_memory_back)
+TEST(troubles, an_abandoned_capture_gives_its_memory_back)
 {
     tn_cu_stream stream = test_stream();
     tarn_capture *capture = test_capture_on(world.pool, stream, TARN_CAPTURE_THREAD_LOCAL);
@@ -196,11 +191,10 @@ START_TEST(an_abandoned_capture_gives_its_memory_back)
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
     OK(tarn_capture_abort(capture)); /* the handle is good for this still */
 }
-END_TEST
 
 /* A pool's life is counted in driver allocations and frees: what one call maps and several unmap
  * takes the count to zero under a live block, or never. */
-START_TEST(a_pool_lives_by_what_is_in_it_not_by_counted_calls)
+TEST(troubles, a_pool_lives_by_what_is_in_it_not_by_counted_calls)
 {
     tarn_pool *pool = test_pool("counted");
     char *blocks[32];
@@ -221,10 +215,9 @@ START_TEST(a_pool_lives_by_what_is_in_it_not_by_counted_calls)
     OK(tarn_device_trim(world.device, 0, NULL));          /* a free does not wait for the GPU */
     ck_assert_uint_eq(test_device_stats().pool_count, 2); /* and goes with it */
 }
-END_TEST
 
 /* Mapping fails half-way through a growth, and the pool believes in memory that is not there. */
-START_TEST(a_growth_that_fails_half_way_is_undone_whole)
+TEST(troubles, a_growth_that_fails_half_way_is_undone_whole)
 {
     static const char *const calls[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess"};
 
@@ -245,10 +238,9 @@ START_TEST(a_growth_that_fails_half_way_is_undone_whole)
     }
     OK(tarn_free(filled(world.pool, 14 * MIB, 1)));
 }
-END_TEST
 
 /* Out of memory within the scope of a private pool, although another pool's free memory is there. */
-START_TEST(a_routed_allocation_is_served_from_free_memory_of_other_pools)
+TEST(troubles, a_routed_allocation_is_served_from_free_memory_of_other_pools)
 {
     void *block;
     void *held;
@@ -264,10 +256,9 @@ START_TEST(a_routed_allocation_is_served_from_free_memory_of_other_pools)
     OK(tarn_free(block));
     OK(tarn_free(held));
 }
-END_TEST
 
 /* Running out of memory in a capture makes calls that break it. */
-START_TEST(running_out_of_memory_in_a_capture_does_not_break_it)
+TEST(troubles, running_out_of_memory_in_a_capture_does_not_break_it)
 {
     tarn_capture *capture;
     void *block;
@@ -284,11 +275,10 @@ START_TEST(running_out_of_memory_in_a_capture_does_not_break_it)
     OK(tarn_free(block));
     OK(tarn_graph_destroy(test_capture_end(capture)));
 }
-END_TEST
 
 /* Freed blocks of the default pool wait for events, and asking for those events breaks a capture
  * that is under way in a thread-local mode. */
-START_TEST(waiting_frees_of_the_default_pool_do_not_disturb_a_capture)
+TEST(troubles, waiting_frees_of_the_default_pool_do_not_disturb_a_capture)
 {
     void *shared = filled(world.default_pool, MIB, 1);
     tn_cu_stream third = test_stream();
@@ -309,11 +299,10 @@ START_TEST(waiting_frees_of_the_default_pool_do_not_disturb_a_capture)
     OK(tarn_graph_destroy(test_capture_end(capture)));
     test_destroy_stream(third);
 }
-END_TEST
 
 /* Memory is kept by the value of a stream handle, which the driver gives to the next stream: its
  * allocations then get memory that the destroyed stream's work is still using. */
-START_TEST(a_new_stream_with_an_old_handle_does_not_inherit_memory_in_use)
+TEST(troubles, a_new_stream_with_an_old_handle_does_not_inherit_memory_in_use)
 {
     tn_cu_stream old = test_stream();
     char *first = test_alloc(world.pool, 4 * MIB, old);
@@ -331,11 +320,10 @@ START_TEST(a_new_stream_with_an_old_handle_does_not_inherit_memory_in_use)
     OK(tarn_free(second));
     test_destroy_stream(young);
 }
-END_TEST
 
 /* Memory that a graph used on two streams stays out of use for the rest of the capture, and graphs
  * grow with every record_stream. */
-START_TEST(memory_used_on_two_streams_of_a_capture_is_reused_in_it)
+TEST(troubles, memory_used_on_two_streams_of_a_capture_is_reused_in_it)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     void *first = test_malloc(16 * MIB);
@@ -354,10 +342,9 @@ START_TEST(memory_used_on_two_streams_of_a_capture_is_reused_in_it)
     OK(tarn_free(first));
     OK(tarn_graph_destroy(test_capture_end(capture)));
 }
-END_TEST
 
 /* Of two pools in use at once the older one wins, or the order depends on which was made first. */
-START_TEST(of_nested_scopes_the_inner_one_decides)
+TEST(troubles, of_nested_scopes_the_inner_one_decides)
 {
     tarn_pool *inner = test_pool("inner");
     tarn_route *routes[2];
@@ -378,10 +365,9 @@ START_TEST(of_nested_scopes_the_inner_one_decides)
     }
     OK(tarn_pool_destroy(inner));
 }
-END_TEST
 
 /* The error of an allocation that found no memory does not say which private pool has it. */
-START_TEST(an_out_of_memory_error_names_the_pools_that_hold_the_memory)
+TEST(troubles, an_out_of_memory_error_names_the_pools_that_hold_the_memory)
 {
     tarn_pool *guilty = test_pool("guilty");
     void *held = test_alloc(guilty, 300 * MIB, world.stream);
@@ -396,10 +382,9 @@ START_TEST(an_out_of_memory_error_names_the_pools_that_hold_the_memory)
     OK(tarn_free(held));
     OK(tarn_pool_destroy(guilty));
 }
-END_TEST
 
 /* Memory of a pool with a live graph can only be given back all or not at all. */
-START_TEST(a_pool_with_a_live_graph_is_trimmed_around_it)
+TEST(troubles, a_pool_with_a_live_graph_is_trimmed_around_it)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     void *scratch = test_malloc(4 * MIB);
@@ -418,33 +403,4 @@ START_TEST(a_pool_with_a_live_graph_is_trimmed_around_it)
     OK(tarn_graph_replay(graph, world.stream));
     expect(scratch, 6);
     OK(tarn_graph_destroy(graph));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("scenarios");
-    TCase *tests = tcase_create("known troubles");
-
-    tcase_add_checked_fixture(tests, test_world_open, test_world_close);
-    tcase_add_test(tests, a_checkpoint_is_restored_over_a_hole_in_the_middle_of_a_segment);
-    tcase_add_test(tests, a_checkpoint_is_restored_into_a_segment_that_was_mapped_to_its_end);
-    tcase_add_test(tests, a_restore_keeps_the_sizes_that_were_asked_for);
-    tcase_add_test(tests, a_restore_keeps_the_streams_that_use_a_block);
-    tcase_add_test(tests, a_restore_that_cannot_be_done_changes_nothing);
-    tcase_add_test(tests, a_checkpoint_is_taken_while_blocks_are_pending);
-    tcase_add_test(tests, graphs_captured_on_different_streams_share_memory);
-    tcase_add_test(tests, an_abandoned_capture_gives_its_memory_back);
-    tcase_add_test(tests, a_pool_lives_by_what_is_in_it_not_by_counted_calls);
-    tcase_add_test(tests, a_growth_that_fails_half_way_is_undone_whole);
-    tcase_add_test(tests, a_routed_allocation_is_served_from_free_memory_of_other_pools);
-    tcase_add_test(tests, running_out_of_memory_in_a_capture_does_not_break_it);
-    tcase_add_test(tests, waiting_frees_of_the_default_pool_do_not_disturb_a_capture);
-    tcase_add_test(tests, a_new_stream_with_an_old_handle_does_not_inherit_memory_in_use);
-    tcase_add_test(tests, memory_used_on_two_streams_of_a_capture_is_reused_in_it);
-    tcase_add_test(tests, of_nested_scopes_the_inner_one_decides);
-    tcase_add_test(tests, an_out_of_memory_error_names_the_pools_that_hold_the_memory);
-    tcase_add_test(tests, a_pool_with_a_live_graph_is_trimmed_around_it);
-    suite_add_tcase(suite, tests);
-    return test_main(suite);
 }

@@ -30,7 +30,9 @@ static void open_large(void)
     test_world_open();
 }
 
-START_TEST(a_trim_gives_back_what_lay_between_large_blocks)
+GROUP(large, open_large, test_world_close)
+
+TEST(large, a_trim_gives_back_what_lay_between_large_blocks)
 {
     void *blocks[BLOCKS];
 
@@ -39,9 +41,10 @@ START_TEST(a_trim_gives_back_what_lay_between_large_blocks)
     ck_assert_uint_le(test_device_stats().mapped_bytes, 12030 * MIB);
     free_the_comb(blocks);
 }
-END_TEST
 
-START_TEST(what_lay_between_blocks_serves_a_larger_block_below_the_limit)
+GROUP(shapes, test_world_open, test_world_close)
+
+TEST(shapes, what_lay_between_blocks_serves_a_larger_block_below_the_limit)
 {
     void *blocks[BLOCKS];
 
@@ -50,7 +53,6 @@ START_TEST(what_lay_between_blocks_serves_a_larger_block_below_the_limit)
     OK(tarn_free(test_alloc(world.pool, 440 * MIB, world.stream)));
     free_the_comb(blocks);
 }
-END_TEST
 
 /* A section with temporaries of so many bytes in all: count of them live at once, and each then gives way to one that
  * is half as large. */
@@ -87,7 +89,7 @@ static void order_sizes(size_t sizes[GRAPHS], unsigned seed)
     }
 }
 
-START_TEST(graphs_captured_in_any_order_take_what_the_largest_needs)
+TEST_LOOP(shapes, graphs_captured_in_any_order_take_what_the_largest_needs, 0, 4 * ORDERS)
 {
     static const size_t counts[] = {1, 3, 7, MOST_TEMPORARIES};
     tarn_graph *graphs[GRAPHS];
@@ -99,22 +101,4 @@ START_TEST(graphs_captured_in_any_order_take_what_the_largest_needs)
     ck_assert_uint_le(test_device_stats().mapped_bytes, 64 * MIB);
     for (size_t i = 0; i < GRAPHS; i++)
         OK(tarn_graph_destroy(graphs[i]));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("shapes");
-    TCase *large = tcase_create("large");
-    TCase *shapes = tcase_create("shapes");
-
-    tcase_add_checked_fixture(large, open_large, test_world_close);
-    tcase_add_test(large, a_trim_gives_back_what_lay_between_large_blocks);
-    suite_add_tcase(suite, large);
-    tcase_add_checked_fixture(shapes, test_world_open, test_world_close);
-    tcase_add_test(shapes, what_lay_between_blocks_serves_a_larger_block_below_the_limit);
-    tcase_add_loop_test(shapes, graphs_captured_in_any_order_take_what_the_largest_needs, 0,
-                        4 * ORDERS);
-    suite_add_tcase(suite, shapes);
-    return test_main(suite);
 }

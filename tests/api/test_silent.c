@@ -30,7 +30,10 @@ static void let_others_pass(int count)
     }
 }
 
-START_TEST(streams_that_go_without_a_word_keep_little)
+SUITE("silent streams")
+GROUP(gone, test_world_open_still, test_world_close, .timeout = 120)
+
+TEST(gone, streams_that_go_without_a_word_keep_little)
 {
     uint64_t host;
     size_t free_bytes;
@@ -50,19 +53,17 @@ START_TEST(streams_that_go_without_a_word_keep_little)
     OK(tarn_pool_trim(world.pool, NULL));
     ck_assert_uint_le(host_bytes(), host + STREAMS);
 }
-END_TEST
 
 /* However many have come and gone, and nothing was trimmed. */
-START_TEST(few_arenas_are_left_of_streams_that_have_gone)
+TEST(gone, few_arenas_are_left_of_streams_that_have_gone)
 {
     let_others_pass(STREAMS);
     ck_assert_uint_le(test_stats(world.pool).arena_count, 400);
     OK(tarn_pool_validate(world.pool));
 }
-END_TEST
 
 /* The wait of the ladder proves that their work is over. */
-START_TEST(an_allocation_without_memory_gets_that_of_streams_gone)
+TEST(gone, an_allocation_without_memory_gets_that_of_streams_gone)
 {
     size_t bytes;
     void *block;
@@ -73,10 +74,11 @@ START_TEST(an_allocation_without_memory_gets_that_of_streams_gone)
     OK(tarn_free(block));
     OK(tarn_pool_validate(world.pool));
 }
-END_TEST
+
+GROUP(quiet, test_world_open_still, test_world_close, .timeout = 120)
 
 /* The ladder has made the segments of two streams anyone's, and one of them has the other's now. */
-START_TEST(a_stream_goes_that_has_anothers_segment)
+TEST(quiet, a_stream_goes_that_has_anothers_segment)
 {
     tn_cu_stream streams[3] = {test_stream(), test_stream(), test_stream()};
     void *large[3];
@@ -101,9 +103,8 @@ START_TEST(a_stream_goes_that_has_anothers_segment)
     for (int i = 0; i < 3; i++)
         test_destroy_stream(streams[i]);
 }
-END_TEST
 
-START_TEST(a_quiet_stream_works_on_with_its_memory)
+TEST(quiet, a_quiet_stream_works_on_with_its_memory)
 {
     void *small = test_alloc(world.pool, 4096, world.side);
     char *large = test_alloc(world.pool, 6 * MIB, world.side);
@@ -125,9 +126,8 @@ START_TEST(a_quiet_stream_works_on_with_its_memory)
         OK(tarn_pool_validate(world.pool));
     }
 }
-END_TEST
 
-START_TEST(a_quiet_streams_live_blocks_stay)
+TEST(quiet, a_quiet_streams_live_blocks_stay)
 {
     void *kept = test_alloc(world.pool, 4096, world.side);
     void *freed = test_alloc(world.pool, 4096, world.side);
@@ -142,9 +142,8 @@ START_TEST(a_quiet_streams_live_blocks_stay)
     OK(tarn_free(kept));
     OK(tarn_free(freed));
 }
-END_TEST
 
-START_TEST(a_quiet_streams_pending_free_takes_effect)
+TEST(quiet, a_quiet_streams_pending_free_takes_effect)
 {
     void *block = test_alloc(world.pool, 4 * MIB, world.side);
 
@@ -162,9 +161,8 @@ START_TEST(a_quiet_streams_pending_free_takes_effect)
     OK(tarn_free(block));
     OK(tarn_pool_validate(world.pool));
 }
-END_TEST
 
-START_TEST(a_quiet_streams_blocks_come_back_with_a_checkpoint)
+TEST(quiet, a_quiet_streams_blocks_come_back_with_a_checkpoint)
 {
     void *saved = test_alloc(world.pool, 4 * MIB, world.side);
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
@@ -179,10 +177,9 @@ START_TEST(a_quiet_streams_blocks_come_back_with_a_checkpoint)
     OK(tarn_free(saved));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* Nor does the restore of a checkpoint in which it has nothing concern what it has freed. */
-START_TEST(a_restore_beside_dormant_memory_leaves_it)
+TEST(quiet, a_restore_beside_dormant_memory_leaves_it)
 {
     void *own = test_alloc(world.pool, 4096, world.stream);
     void *block = test_alloc(world.pool, 4 * MIB, world.side);
@@ -202,9 +199,8 @@ START_TEST(a_restore_beside_dormant_memory_leaves_it)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_pool_validate(world.pool));
 }
-END_TEST
 
-START_TEST(a_quiet_stream_captures)
+TEST(quiet, a_quiet_stream_captures)
 {
     void *block = test_alloc(world.pool, 4 * MIB, world.side);
     tarn_capture *capture;
@@ -229,9 +225,8 @@ START_TEST(a_quiet_stream_captures)
     OK(tarn_free(output));
     OK(tarn_pool_validate(world.pool));
 }
-END_TEST
 
-START_TEST(a_quiet_stream_is_retired)
+TEST(quiet, a_quiet_stream_is_retired)
 {
     void *block = test_alloc(world.pool, 4 * MIB, world.side);
 
@@ -241,31 +236,4 @@ START_TEST(a_quiet_stream_is_retired)
     test_synchronize(world.side);
     ck_assert_ptr_eq(test_alloc(world.pool, 4 * MIB, world.stream), block);
     OK(tarn_free(block));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("silent streams");
-    TCase *tcase = tcase_create("gone");
-
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_checked_fixture(tcase, test_world_open_still, test_world_close);
-    tcase_add_test(tcase, streams_that_go_without_a_word_keep_little);
-    tcase_add_test(tcase, few_arenas_are_left_of_streams_that_have_gone);
-    tcase_add_test(tcase, an_allocation_without_memory_gets_that_of_streams_gone);
-    tcase = tcase_create("quiet");
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_checked_fixture(tcase, test_world_open_still, test_world_close);
-    tcase_add_test(tcase, a_stream_goes_that_has_anothers_segment);
-    tcase_add_test(tcase, a_quiet_stream_works_on_with_its_memory);
-    tcase_add_test(tcase, a_quiet_streams_live_blocks_stay);
-    tcase_add_test(tcase, a_quiet_streams_pending_free_takes_effect);
-    tcase_add_test(tcase, a_quiet_streams_blocks_come_back_with_a_checkpoint);
-    tcase_add_test(tcase, a_restore_beside_dormant_memory_leaves_it);
-    tcase_add_test(tcase, a_quiet_stream_captures);
-    tcase_add_test(tcase, a_quiet_stream_is_retired);
-    return test_main(suite);
 }

@@ -89,7 +89,9 @@ static void expect_totals(const tarn_stats *stats)
     }
 }
 
-START_TEST(what_is_allocated_and_mapped_is_counted_by_size)
+GROUP(counts, test_world_open, test_world_close)
+
+TEST(counts, what_is_allocated_and_mapped_is_counted_by_size)
 {
     void *small = test_alloc(world.pool, 1000, world.stream);
     void *large = test_alloc(world.pool, 3 * MIB, world.stream);
@@ -126,9 +128,8 @@ START_TEST(what_is_allocated_and_mapped_is_counted_by_size)
     OK(tarn_free(small));
     OK(tarn_free(aside));
 }
-END_TEST
 
-START_TEST(a_segment_for_one_block_is_told_apart)
+TEST(counts, a_segment_for_one_block_is_told_apart)
 {
     void *block = test_alloc(world.pool, 3 * GIB, world.stream);
     tarn_stats stats = of_pool(world.pool);
@@ -140,9 +141,8 @@ START_TEST(a_segment_for_one_block_is_told_apart)
     stats = of_pool(world.pool);
     EXPECT(stats.own_segments.all, 0, 1, 1, 1);
 }
-END_TEST
 
-START_TEST(memory_that_waits_for_a_stream_is_pending_until_a_trim_finds_it_done)
+TEST(counts, memory_that_waits_for_a_stream_is_pending_until_a_trim_finds_it_done)
 {
     void *block = test_alloc(world.pool, 1000, world.stream);
     void *other = test_alloc(world.pool, 600, world.side);
@@ -183,11 +183,10 @@ START_TEST(memory_that_waits_for_a_stream_is_pending_until_a_trim_finds_it_done)
     ck_assert_uint_ge(stats.reserve_calls, 1);
     OK(tarn_free(other));
 }
-END_TEST
 
 /* On one stream, so that nothing but that stream's own memory is locked: small and large alternate, what is
  * freed is at once allocated again, and nothing but the highest values are seen in the end. */
-START_TEST(peaks_of_one_stream_are_exact)
+TEST(counts, peaks_of_one_stream_are_exact)
 {
     void *blocks[8];
     void *small;
@@ -229,9 +228,8 @@ START_TEST(peaks_of_one_stream_are_exact)
     ck_assert_uint_eq(stats.live_blocks.all.peak, 8);
     ck_assert_uint_eq(stats.live_blocks.large.peak, 4);
 }
-END_TEST
 
-START_TEST(memory_of_captures_graphs_and_aborted_captures_is_told_apart)
+TEST(counts, memory_of_captures_graphs_and_aborted_captures_is_told_apart)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
     void *block = test_alloc(world.pool, 62 * MIB, world.stream);
@@ -265,9 +263,8 @@ START_TEST(memory_of_captures_graphs_and_aborted_captures_is_told_apart)
     expect_consistent(&stats);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_restore_frees_and_allocates)
+TEST(counts, a_restore_frees_and_allocates)
 {
     void *kept = test_filled(256, 1); /* 1 KiB */
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
@@ -300,9 +297,8 @@ START_TEST(a_restore_frees_and_allocates)
     ck_assert_uint_eq(device.pinned_cached_bytes, device.pinned_bytes);
     OK(tarn_free(kept));
 }
-END_TEST
 
-START_TEST(what_the_ladder_did_and_what_failed_is_the_pools)
+TEST(counts, what_the_ladder_did_and_what_failed_is_the_pools)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *pool;
@@ -333,9 +329,8 @@ START_TEST(what_the_ladder_did_and_what_failed_is_the_pools)
     ck_assert_uint_eq(of_device().out_of_memory_count, 1); /* of a pool that is gone */
     ck_assert_uint_eq(of_device().ladder_retries, device.ladder_retries);
 }
-END_TEST
 
-START_TEST(a_chunk_from_the_cache_is_not_created)
+TEST(counts, a_chunk_from_the_cache_is_not_created)
 {
     tarn_pool *pool = test_pool("first");
     tarn_stats stats;
@@ -361,7 +356,6 @@ START_TEST(a_chunk_from_the_cache_is_not_created)
     ck_assert_uint_eq(stats.map_calls, 2);
     EXPECT(stats.mapped_bytes.large, 4 * MIB, 4 * MIB, 8 * MIB, 4 * MIB);
 }
-END_TEST
 
 static void add_set(tarn_stat_set *sum, const tarn_stat_set *set)
 {
@@ -401,7 +395,7 @@ static void expect_sums(const tarn_stats *device, tarn_pool *const *pools, size_
     }
 }
 
-START_TEST(two_pools_and_the_default_pool_add_up_to_the_device)
+TEST(counts, two_pools_and_the_default_pool_add_up_to_the_device)
 {
     tarn_pool *second = test_pool("second");
     tarn_pool *const pools[] = {world.default_pool, world.pool, second};
@@ -439,10 +433,9 @@ START_TEST(two_pools_and_the_default_pool_add_up_to_the_device)
     OK(tarn_free(blocks[1]));
     OK(tarn_free(blocks[2]));
 }
-END_TEST
 
 /* Pools that come and go one after the other: no two of them were there at a time. */
-START_TEST(the_devices_peaks_do_not_add_up_pools_that_were_not_there_together)
+TEST(counts, the_devices_peaks_do_not_add_up_pools_that_were_not_there_together)
 {
     tarn_stats stats;
 
@@ -457,9 +450,10 @@ START_TEST(the_devices_peaks_do_not_add_up_pools_that_were_not_there_together)
     EXPECT(stats.live_bytes.all, 0, 1024, 3072, 3072);
     EXPECT(stats.mapped_bytes.all, 0, 2 * MIB, 6 * MIB, 6 * MIB);
 }
-END_TEST
 
-START_TEST(a_pools_resets_are_its_own)
+GROUP(resets, test_world_open, test_world_close)
+
+TEST(resets, a_pools_resets_are_its_own)
 {
     void *kept = test_alloc(world.pool, 1000, world.stream);
     tarn_stats stats;
@@ -487,9 +481,8 @@ START_TEST(a_pools_resets_are_its_own)
     ck_assert_uint_eq(stats.growth_count, 1);
     OK(tarn_free(kept));
 }
-END_TEST
 
-START_TEST(a_devices_resets_are_all_its_pools)
+TEST(resets, a_devices_resets_are_all_its_pools)
 {
     tarn_pool *passing = test_pool("passing");
     void *kept = test_alloc(world.pool, 1000, world.stream);
@@ -529,9 +522,8 @@ START_TEST(a_devices_resets_are_all_its_pools)
     ck_assert_uint_eq(stats.growth_count, 1);
     OK(tarn_free(kept));
 }
-END_TEST
 
-START_TEST(host_memory_of_the_library_is_counted)
+TEST(counts, host_memory_of_the_library_is_counted)
 {
     enum { BLOCKS = 10000, SLABS_BYTES = BLOCKS * 64 };
     static void *blocks[BLOCKS];
@@ -553,7 +545,6 @@ START_TEST(host_memory_of_the_library_is_counted)
     ck_assert_uint_ge(of_device().host_bytes.peak, stat.peak);
     ck_assert_uint_eq(of_pool(world.default_pool).host_bytes.current, 0);
 }
-END_TEST
 
 enum { THREADS = 6, ROUNDS = 400, KEPT = 8 };
 
@@ -595,7 +586,9 @@ static void *read_and_reset(void *unused)
     return unused;
 }
 
-START_TEST(what_threads_do_adds_up_while_others_read_and_reset)
+GROUP(threads, test_world_open, test_world_close)
+
+TEST(threads, what_threads_do_adds_up_while_others_read_and_reset)
 {
     pthread_t threads[THREADS];
     tn_cu_stream streams[THREADS];
@@ -624,10 +617,9 @@ START_TEST(what_threads_do_adds_up_while_others_read_and_reset)
     for (int i = 0; i < THREADS; i++)
         test_destroy_stream(streams[i]);
 }
-END_TEST
 
 /* Never below what was, though each thread's peak may have been at another time. */
-START_TEST(peaks_of_several_streams_are_not_too_low)
+TEST(threads, peaks_of_several_streams_are_not_too_low)
 {
     void *blocks[4];
     void *aside[4];
@@ -655,30 +647,4 @@ START_TEST(peaks_of_several_streams_are_not_too_low)
     ck_assert_uint_le(stats.live_blocks.small.peak, 7);
     ck_assert_uint_ge(stats.live_bytes.all.peak, 4 * 4096);
     ck_assert_uint_le(stats.live_bytes.all.peak, 7 * 4096);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("statistics");
-    TCase *counts = test_case(suite, "counts", test_world_open, test_world_close);
-    TCase *resets = test_case(suite, "resets", test_world_open, test_world_close);
-    TCase *threads = test_case(suite, "threads", test_world_open, test_world_close);
-
-    tcase_add_test(counts, what_is_allocated_and_mapped_is_counted_by_size);
-    tcase_add_test(counts, a_segment_for_one_block_is_told_apart);
-    tcase_add_test(counts, memory_that_waits_for_a_stream_is_pending_until_a_trim_finds_it_done);
-    tcase_add_test(counts, peaks_of_one_stream_are_exact);
-    tcase_add_test(counts, memory_of_captures_graphs_and_aborted_captures_is_told_apart);
-    tcase_add_test(counts, a_restore_frees_and_allocates);
-    tcase_add_test(counts, what_the_ladder_did_and_what_failed_is_the_pools);
-    tcase_add_test(counts, a_chunk_from_the_cache_is_not_created);
-    tcase_add_test(counts, two_pools_and_the_default_pool_add_up_to_the_device);
-    tcase_add_test(counts, the_devices_peaks_do_not_add_up_pools_that_were_not_there_together);
-    tcase_add_test(counts, host_memory_of_the_library_is_counted);
-    tcase_add_test(resets, a_pools_resets_are_its_own);
-    tcase_add_test(resets, a_devices_resets_are_all_its_pools);
-    tcase_add_test(threads, what_threads_do_adds_up_while_others_read_and_reset);
-    tcase_add_test(threads, peaks_of_several_streams_are_not_too_low);
-    return test_main(suite);
 }

@@ -30,7 +30,9 @@ static void expect_in(const char *text, const char *part)
     ck_assert_msg(strstr(text, part) != NULL, "'%s' is not in\n%s", part, text);
 }
 
-START_TEST(a_report_for_people_has_the_numbers_and_leaves_out_nothing_but_zeros)
+GROUP(reports, test_world_open, test_world_close)
+
+TEST(reports, a_report_for_people_has_the_numbers_and_leaves_out_nothing_but_zeros)
 {
     void *small = test_alloc(world.pool, 1000, world.stream);
     void *large = test_alloc(world.pool, 3 * MIB, world.stream);
@@ -54,7 +56,6 @@ START_TEST(a_report_for_people_has_the_numbers_and_leaves_out_nothing_but_zeros)
     OK(tarn_free(small));
     OK(tarn_free(large));
 }
-END_TEST
 
 /* Whether brackets match, outside strings. */
 static void expect_closed(const char *text)
@@ -75,7 +76,7 @@ static void expect_closed(const char *text)
     ck_assert(!quoted);
 }
 
-START_TEST(a_report_as_json_has_every_field_under_its_name)
+TEST(reports, a_report_as_json_has_every_field_under_its_name)
 {
     tarn_pool *odd = test_pool("o\"d\\d\n\xe9");
     void *small = test_alloc(odd, 1000, world.stream);
@@ -101,9 +102,8 @@ START_TEST(a_report_as_json_has_every_field_under_its_name)
     OK(tarn_free(small));
     OK(tarn_pool_destroy(odd));
 }
-END_TEST
 
-START_TEST(a_report_that_does_not_fit_is_cut)
+TEST(reports, a_report_that_does_not_fit_is_cut)
 {
     char whole[8192];
     char part[101];
@@ -122,9 +122,8 @@ START_TEST(a_report_that_does_not_fit_is_cut)
     }
     OK(tarn_pool_report(world.pool, TARN_REPORT_TEXT, NULL, 0, NULL));
 }
-END_TEST
 
-START_TEST(wrong_handles_and_arguments_are_refused)
+TEST(reports, wrong_handles_and_arguments_are_refused)
 {
     tarn_stats stats = TARN_STATS_INIT;
     tarn_stats other = {.size = 8};
@@ -156,17 +155,4 @@ START_TEST(wrong_handles_and_arguments_are_refused)
         tarn_device_report(world.device, (tarn_report_format)-1, buffer, sizeof buffer, &length));
     ck_assert_uint_eq(length, 77);
     ck_assert_str_eq(buffer, "");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("statistics_report");
-    TCase *reports = test_case(suite, "reports", test_world_open, test_world_close);
-
-    tcase_add_test(reports, a_report_for_people_has_the_numbers_and_leaves_out_nothing_but_zeros);
-    tcase_add_test(reports, a_report_as_json_has_every_field_under_its_name);
-    tcase_add_test(reports, a_report_that_does_not_fit_is_cut);
-    tcase_add_test(reports, wrong_handles_and_arguments_are_refused);
-    return test_main(suite);
 }

@@ -16,7 +16,10 @@ static const struct {
 };
 enum { STATUS_COUNT = sizeof table / sizeof table[0] };
 
-START_TEST(every_status_has_its_name_number_and_sentence)
+SUITE("statuses")
+GROUP(without, NULL, .name = "without a device")
+
+TEST(without, every_status_has_its_name_number_and_sentence)
 {
     for (size_t i = 0; i < STATUS_COUNT; i++) {
         ck_assert_int_eq((int)table[i].status, table[i].number);
@@ -24,9 +27,8 @@ START_TEST(every_status_has_its_name_number_and_sentence)
         ck_assert_str_eq(tarn_status_sentence(table[i].status), table[i].sentence);
     }
 }
-END_TEST
 
-START_TEST(numbers_are_unique_and_success_is_zero)
+TEST(without, numbers_are_unique_and_success_is_zero)
 {
     ck_assert_int_eq((int)TARN_OK, 0);
     for (size_t i = 0; i < STATUS_COUNT; i++) {
@@ -34,9 +36,8 @@ START_TEST(numbers_are_unique_and_success_is_zero)
             ck_assert_int_ne(table[i].number, table[j].number);
     }
 }
-END_TEST
 
-START_TEST(any_other_number_is_an_unknown_status)
+TEST(without, any_other_number_is_an_unknown_status)
 {
     static const int others[] = {-1, 1, 99, 109, 205, 999, 0x7fffffff};
 
@@ -45,14 +46,12 @@ START_TEST(any_other_number_is_an_unknown_status)
         ck_assert_str_eq(tarn_status_sentence((tarn_status)others[i]), "unknown status");
     }
 }
-END_TEST
 
-START_TEST(the_last_error_is_empty_before_the_first_failure)
+TEST(without, the_last_error_is_empty_before_the_first_failure)
 {
     ck_assert_ptr_nonnull(tarn_last_error());
     ck_assert_str_eq(tarn_last_error(), "");
 }
-END_TEST
 
 static void last_error_of_a_new_thread(void *before)
 {
@@ -61,7 +60,7 @@ static void last_error_of_a_new_thread(void *before)
     ck_assert_str_ne(tarn_last_error(), before);
 }
 
-START_TEST(each_thread_has_its_own_last_error)
+TEST(without, each_thread_has_its_own_last_error)
 {
     char mine[1024];
 
@@ -71,9 +70,8 @@ START_TEST(each_thread_has_its_own_last_error)
     test_elsewhere(last_error_of_a_new_thread, mine);
     ck_assert_str_eq(tarn_last_error(), mine);
 }
-END_TEST
 
-START_TEST(the_next_failure_replaces_the_last_error)
+TEST(without, the_next_failure_replaces_the_last_error)
 {
     STATUS(TARN_ERR_INVALID_ARGUMENT, tarn_device_open(0, NULL, NULL));
     ck_assert_ptr_nonnull(strstr(tarn_last_error(), "device"));
@@ -81,9 +79,8 @@ START_TEST(the_next_failure_replaces_the_last_error)
     ck_assert_ptr_nonnull(strstr(tarn_last_error(), "pool"));
     ck_assert_ptr_null(strstr(tarn_last_error(), "device is NULL"));
 }
-END_TEST
 
-START_TEST(ends_of_nothing_succeed)
+TEST(without, ends_of_nothing_succeed)
 {
     OK(tarn_free(NULL));
     OK(tarn_free_on(NULL, NULL));
@@ -95,9 +92,8 @@ START_TEST(ends_of_nothing_succeed)
     tarn_layout_destroy(NULL);
     tarn_live_diff_destroy(NULL);
 }
-END_TEST
 
-START_TEST(the_running_version_is_that_of_the_headers)
+TEST(without, the_running_version_is_that_of_the_headers)
 {
     char expected[32];
 
@@ -105,22 +101,4 @@ START_TEST(the_running_version_is_that_of_the_headers)
                    TARN_VERSION_PATCH);
     ck_assert_str_eq(tarn_version(), TARN_VERSION_STRING);
     ck_assert_str_eq(tarn_version(), expected);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("statuses");
-    TCase *tcase = tcase_create("without a device");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_test(tcase, every_status_has_its_name_number_and_sentence);
-    tcase_add_test(tcase, numbers_are_unique_and_success_is_zero);
-    tcase_add_test(tcase, any_other_number_is_an_unknown_status);
-    tcase_add_test(tcase, the_last_error_is_empty_before_the_first_failure);
-    tcase_add_test(tcase, each_thread_has_its_own_last_error);
-    tcase_add_test(tcase, the_next_failure_replaces_the_last_error);
-    tcase_add_test(tcase, ends_of_nothing_succeed);
-    tcase_add_test(tcase, the_running_version_is_that_of_the_headers);
-    return test_main(suite);
 }

@@ -40,7 +40,10 @@ static bool is_free(const void *address)
     return state_of(address) == TARN_EXTENT_FREE;
 }
 
-START_TEST(a_block_recorded_on_a_stream_waits_for_it)
+SUITE("use on several streams")
+GROUP(uses, test_world_open_still, test_world_close, .name = "stream use")
+
+TEST(uses, a_block_recorded_on_a_stream_waits_for_it)
 {
     void *address = test_malloc(4 * MIB);
     void *other;
@@ -62,9 +65,8 @@ START_TEST(a_block_recorded_on_a_stream_waits_for_it)
     OK(tarn_free(address));
     OK(tarn_free(other));
 }
-END_TEST
 
-START_TEST(free_on_is_a_record_and_a_free)
+TEST(uses, free_on_is_a_record_and_a_free)
 {
     void *address = test_malloc(4 * MIB);
 
@@ -77,9 +79,8 @@ START_TEST(free_on_is_a_record_and_a_free)
     test_synchronize(world.side);
     ck_assert(is_free(address));
 }
-END_TEST
 
-START_TEST(free_on_the_blocks_own_stream_is_a_plain_free)
+TEST(uses, free_on_the_blocks_own_stream_is_a_plain_free)
 {
     void *address = test_malloc(4 * MIB);
 
@@ -90,9 +91,8 @@ START_TEST(free_on_the_blocks_own_stream_is_a_plain_free)
     ck_assert(is_free(address));
     sim.resume_work();
 }
-END_TEST
 
-START_TEST(all_recorded_streams_are_waited_for)
+TEST(uses, all_recorded_streams_are_waited_for)
 {
     tn_cu_stream third = test_stream();
     void *address = test_malloc(4 * MIB);
@@ -109,9 +109,8 @@ START_TEST(all_recorded_streams_are_waited_for)
     ck_assert(is_free(address));
     test_destroy_stream(third);
 }
-END_TEST
 
-START_TEST(work_enqueued_after_the_record_and_before_the_free_counts)
+TEST(uses, work_enqueued_after_the_record_and_before_the_free_counts)
 {
     void *address = test_malloc(4 * MIB);
 
@@ -123,10 +122,9 @@ START_TEST(work_enqueued_after_the_record_and_before_the_free_counts)
     sim.resume_work();
     test_synchronize(world.side);
 }
-END_TEST
 
 /* The driver does not say then which stream it is, and its handle is no identity. */
-START_TEST(a_use_on_a_stream_whose_capture_is_invalidated_is_refused)
+TEST(uses, a_use_on_a_stream_whose_capture_is_invalidated_is_refused)
 {
     tn_cu_stream third = test_stream();
     void *address = test_malloc(4 * MIB);
@@ -144,9 +142,8 @@ START_TEST(a_use_on_a_stream_whose_capture_is_invalidated_is_refused)
     OK(tarn_free(address)); /* without the handle */
     ck_assert_uint_eq(sim.call_count("cuEventRecord"), records);
 }
-END_TEST
 
-START_TEST(work_enqueued_after_the_free_does_not_count)
+TEST(uses, work_enqueued_after_the_free_does_not_count)
 {
     void *address = test_malloc(4 * MIB);
 
@@ -157,9 +154,8 @@ START_TEST(work_enqueued_after_the_free_does_not_count)
     ck_assert(is_free(address));
     sim.resume_work();
 }
-END_TEST
 
-START_TEST(contents_survive_until_the_recorded_stream_has_read_them)
+TEST(uses, contents_survive_until_the_recorded_stream_has_read_them)
 {
     void *source = test_malloc(MIB);
     void *target = test_alloc(world.pool, MIB, world.side);
@@ -177,7 +173,6 @@ START_TEST(contents_survive_until_the_recorded_stream_has_read_them)
     OK(tarn_free(source));
     OK(tarn_free(target));
 }
-END_TEST
 
 static void record_on_the_side_stream(void *address)
 {
@@ -185,7 +180,7 @@ static void record_on_the_side_stream(void *address)
 }
 
 /* Another thread recorded the stream and is gone, and with it the end of what it would find. */
-START_TEST(the_thread_that_named_the_stream_last_finds_the_end)
+TEST_LOOP(uses, the_thread_that_named_the_stream_last_finds_the_end, 0, 2)
 {
     void *address = test_malloc(4 * MIB);
 
@@ -204,10 +199,9 @@ START_TEST(the_thread_that_named_the_stream_last_finds_the_end)
     ck_assert(is_free(address));
     ck_assert_uint_eq(test_device_stats().idle_waits, 0);
 }
-END_TEST
 
 /* The same of a stream of a capture, whose end alone, or its order, ends the use. */
-START_TEST(the_thread_that_named_a_stream_of_a_capture_last_marks_the_end)
+TEST(uses, the_thread_that_named_a_stream_of_a_capture_last_marks_the_end)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
     void *address = test_malloc(4 * MIB);
@@ -224,9 +218,8 @@ START_TEST(the_thread_that_named_a_stream_of_a_capture_last_marks_the_end)
     OK(tarn_graph_destroy(graph));
     test_await_destructors(0);
 }
-END_TEST
 
-START_TEST(trim_takes_pending_memory_only_when_its_use_is_over)
+TEST(uses, trim_takes_pending_memory_only_when_its_use_is_over)
 {
     void *address = test_alloc(world.pool, 4 * MIB, world.stream);
     size_t freed = 0;
@@ -238,9 +231,8 @@ START_TEST(trim_takes_pending_memory_only_when_its_use_is_over)
     ck_assert_uint_ge(freed, 4 * MIB);
     ck_assert_int_eq(test_stream_result(world.side), TN_CUDA_SUCCESS);
 }
-END_TEST
 
-START_TEST(a_use_on_a_stream_that_begins_to_capture_breaks_no_capture)
+TEST(uses, a_use_on_a_stream_that_begins_to_capture_breaks_no_capture)
 {
     void *address = test_malloc(4 * MIB);
     tarn_capture *capture = NULL;
@@ -258,9 +250,8 @@ START_TEST(a_use_on_a_stream_that_begins_to_capture_breaks_no_capture)
     ck_assert(is_free(address));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_use_inside_a_capture_is_no_node_and_ends_with_the_capture)
+TEST(uses, a_use_inside_a_capture_is_no_node_and_ends_with_the_capture)
 {
     void *address = test_alloc(world.pool, 4 * MIB, world.side);
     tarn_capture *capture = NULL;
@@ -280,9 +271,8 @@ START_TEST(a_use_inside_a_capture_is_no_node_and_ends_with_the_capture)
     OK(tarn_pool_validate(world.pool));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(polls_break_no_capture_of_another_thread)
+TEST(uses, polls_break_no_capture_of_another_thread)
 {
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
@@ -296,9 +286,8 @@ START_TEST(polls_break_no_capture_of_another_thread)
     OK(tarn_capture_end(capture, &graph));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(an_event_that_the_driver_refuses_leaves_the_block_live)
+TEST(uses, an_event_that_the_driver_refuses_leaves_the_block_live)
 {
     void *address = test_malloc(512);
 
@@ -308,9 +297,8 @@ START_TEST(an_event_that_the_driver_refuses_leaves_the_block_live)
     REFUSE(TARN_ERR_DRIVER, "cuEventCreate", tarn_free_on(address, world.side));
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(an_event_that_cannot_be_recorded_is_replaced_by_a_wait)
+TEST(uses, an_event_that_cannot_be_recorded_is_replaced_by_a_wait)
 {
     void *address = test_malloc(4 * MIB);
 
@@ -323,31 +311,4 @@ START_TEST(an_event_that_cannot_be_recorded_is_replaced_by_a_wait)
     OK(tarn_pool_trim(world.default_pool, NULL)); /* the wait proves it idle */
     ck_assert_uint_eq(test_stats(world.default_pool).pending_count, 0);
     ck_assert_uint_eq(test_stats(world.default_pool).mapped_bytes, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("use on several streams");
-    TCase *tcase = tcase_create("stream use");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, test_world_open_still, test_world_close);
-    tcase_add_test(tcase, a_block_recorded_on_a_stream_waits_for_it);
-    tcase_add_test(tcase, free_on_is_a_record_and_a_free);
-    tcase_add_test(tcase, free_on_the_blocks_own_stream_is_a_plain_free);
-    tcase_add_test(tcase, all_recorded_streams_are_waited_for);
-    tcase_add_test(tcase, work_enqueued_after_the_record_and_before_the_free_counts);
-    tcase_add_test(tcase, a_use_on_a_stream_whose_capture_is_invalidated_is_refused);
-    tcase_add_test(tcase, work_enqueued_after_the_free_does_not_count);
-    tcase_add_test(tcase, contents_survive_until_the_recorded_stream_has_read_them);
-    tcase_add_loop_test(tcase, the_thread_that_named_the_stream_last_finds_the_end, 0, 2);
-    tcase_add_test(tcase, the_thread_that_named_a_stream_of_a_capture_last_marks_the_end);
-    tcase_add_test(tcase, trim_takes_pending_memory_only_when_its_use_is_over);
-    tcase_add_test(tcase, a_use_on_a_stream_that_begins_to_capture_breaks_no_capture);
-    tcase_add_test(tcase, a_use_inside_a_capture_is_no_node_and_ends_with_the_capture);
-    tcase_add_test(tcase, polls_break_no_capture_of_another_thread);
-    tcase_add_test(tcase, an_event_that_the_driver_refuses_leaves_the_block_live);
-    tcase_add_test(tcase, an_event_that_cannot_be_recorded_is_replaced_by_a_wait);
-    return test_main(suite);
 }

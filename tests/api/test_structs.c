@@ -41,7 +41,9 @@ static void close_graph(void)
 
 /* -- Options ---------------------------------------------------------------------------------------- */
 
-START_TEST(options_of_a_device_may_be_older_or_newer)
+GROUP(options, open_graph, close_graph)
+
+TEST(options, options_of_a_device_may_be_older_or_newer)
 {
     NEWER(tarn_device_options) newer = {TARN_DEVICE_OPTIONS_INIT, 0};
     tarn_device_options older = TARN_DEVICE_OPTIONS_INIT;
@@ -67,9 +69,8 @@ START_TEST(options_of_a_device_may_be_older_or_newer)
     }
     ck_assert_untouched(device);
 }
-END_TEST
 
-START_TEST(options_of_a_pool_may_be_older_or_newer)
+TEST(options, options_of_a_pool_may_be_older_or_newer)
 {
     NEWER(tarn_pool_options) newer = {TARN_POOL_OPTIONS_INIT, 0};
     tarn_pool_options older = TARN_POOL_OPTIONS_INIT;
@@ -94,7 +95,6 @@ START_TEST(options_of_a_pool_may_be_older_or_newer)
     }
     ck_assert_untouched(pool);
 }
-END_TEST
 
 static void refuse_audits(const tarn_audit_options *options, const char *word)
 {
@@ -121,7 +121,7 @@ static void expect_audits(const tarn_audit_options *options)
     OK(tarn_graph_guard(graph, TARN_GUARD_IGNORE, options));
 }
 
-START_TEST(options_of_an_audit_may_be_older_or_newer)
+TEST(options, options_of_an_audit_may_be_older_or_newer)
 {
     NEWER(tarn_audit_options) newer = {TARN_AUDIT_OPTIONS_INIT, 0};
     tarn_audit_options older = TARN_AUDIT_OPTIONS_INIT;
@@ -142,9 +142,8 @@ START_TEST(options_of_an_audit_may_be_older_or_newer)
         refuse_audits(&newer.known, "size of a tarn_audit_options");
     }
 }
-END_TEST
 
-START_TEST(options_of_a_capture_may_be_older_or_newer)
+TEST(options, options_of_a_capture_may_be_older_or_newer)
 {
     NEWER(tarn_capture_options) newer = {TARN_CAPTURE_OPTIONS_INIT, 0};
     tarn_capture_options older = TARN_CAPTURE_OPTIONS_INIT;
@@ -169,7 +168,6 @@ START_TEST(options_of_a_capture_may_be_older_or_newer)
     }
     ck_assert_untouched(capture);
 }
-END_TEST
 
 /* -- Results ---------------------------------------------------------------------------------------- */
 
@@ -181,7 +179,9 @@ static void expect_untouched_from(const void *given, size_t bytes, size_t whole_
         ck_assert_uint_eq(((const unsigned char *)given)[at], 0xa5);
 }
 
-START_TEST(the_description_of_a_device_may_be_older_or_newer)
+GROUP(results, open_graph, close_graph)
+
+TEST(results, the_description_of_a_device_may_be_older_or_newer)
 {
     NEWER(tarn_device_info) given;
 
@@ -202,7 +202,6 @@ START_TEST(the_description_of_a_device_may_be_older_or_newer)
     }
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "NULL", tarn_device_describe(world.device, NULL));
 }
-END_TEST
 
 static tarn_status read_pool(tarn_stats *stats)
 {
@@ -214,7 +213,7 @@ static tarn_status read_device(tarn_stats *stats)
     return tarn_device_stats(world.device, stats);
 }
 
-START_TEST(statistics_may_be_older_or_newer)
+TEST(results, statistics_may_be_older_or_newer)
 {
     tarn_status (*const calls[])(tarn_stats *) = {read_pool, read_device};
     void *block = test_alloc(world.pool, 1000, world.stream);
@@ -243,7 +242,6 @@ START_TEST(statistics_may_be_older_or_newer)
     }
     OK(tarn_free(block));
 }
-END_TEST
 
 static tarn_status account_graph(tarn_graph_memory_info *memory)
 {
@@ -255,7 +253,7 @@ static tarn_status account_device(tarn_graph_memory_info *memory)
     return tarn_device_graph_memory(world.device, memory);
 }
 
-START_TEST(memory_of_graphs_may_be_older_or_newer)
+TEST(results, memory_of_graphs_may_be_older_or_newer)
 {
     tarn_status (*const calls[])(tarn_graph_memory_info *) = {account_graph, account_device};
     NEWER(tarn_graph_memory_info) given;
@@ -279,7 +277,6 @@ START_TEST(memory_of_graphs_may_be_older_or_newer)
         REFUSE(TARN_ERR_INVALID_ARGUMENT, "NULL", calls[c](NULL));
     }
 }
-END_TEST
 
 /* The library's own size: a program reads no further. */
 static void observe(tarn_device *device, const tarn_out_of_memory *what, void *size)
@@ -288,7 +285,7 @@ static void observe(tarn_device *device, const tarn_out_of_memory *what, void *s
     *(size_t *)size = what->size;
 }
 
-START_TEST(an_observer_is_told_the_size_of_the_library)
+TEST(results, an_observer_is_told_the_size_of_the_library)
 {
     size_t size = 0;
     void *address = UNTOUCHED;
@@ -298,22 +295,4 @@ START_TEST(an_observer_is_told_the_size_of_the_library)
     STATUS(TARN_ERR_LIMIT, tarn_pool_malloc(world.pool, 4 * MIB, 0, world.stream, &address));
     OK(tarn_device_remove_oom_observer(world.device, observe, &size));
     ck_assert_uint_eq(size, sizeof(tarn_out_of_memory));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("structs");
-    TCase *options = test_case(suite, "options", open_graph, close_graph);
-    TCase *results = test_case(suite, "results", open_graph, close_graph);
-
-    tcase_add_test(options, options_of_a_device_may_be_older_or_newer);
-    tcase_add_test(options, options_of_a_pool_may_be_older_or_newer);
-    tcase_add_test(options, options_of_an_audit_may_be_older_or_newer);
-    tcase_add_test(options, options_of_a_capture_may_be_older_or_newer);
-    tcase_add_test(results, the_description_of_a_device_may_be_older_or_newer);
-    tcase_add_test(results, statistics_may_be_older_or_newer);
-    tcase_add_test(results, memory_of_graphs_may_be_older_or_newer);
-    tcase_add_test(results, an_observer_is_told_the_size_of_the_library);
-    return test_main(suite);
 }

@@ -22,7 +22,9 @@ static void *tagged(tarn_pool *pool, size_t bytes, tn_cu_stream stream, uint64_t
     return address;
 }
 
-START_TEST(a_block_has_the_tag_that_was_set_last)
+GROUP(tags, test_world_open, test_world_close)
+
+TEST(tags, a_block_has_the_tag_that_was_set_last)
 {
     char *address = test_alloc(world.pool, BYTES, world.stream);
     char *other = test_alloc(world.pool, BYTES, world.stream);
@@ -41,12 +43,12 @@ START_TEST(a_block_has_the_tag_that_was_set_last)
     OK(tarn_free(address));
     OK(tarn_free(other));
 }
-END_TEST
 
 static const size_t sizes[] = {1, BYTES, 4 * MIB, 256 * MIB};
 
 /* Most such blocks get the very record of the one before. */
-START_TEST(the_next_block_in_its_place_has_no_tag)
+TEST_LOOP(tags, the_next_block_in_its_place_has_no_tag, 0,
+          2 * (int)(sizeof sizes / sizeof sizes[0]))
 {
     tarn_pool *pool = _i % 2 == 0 ? world.pool : world.default_pool;
     size_t bytes = sizes[_i / 2];
@@ -64,9 +66,8 @@ START_TEST(the_next_block_in_its_place_has_no_tag)
     }
     OK(tarn_free(first));
 }
-END_TEST
 
-START_TEST(tags_stay_with_their_blocks_among_many_that_come_and_go)
+TEST(tags, tags_stay_with_their_blocks_among_many_that_come_and_go)
 {
     void *blocks[MANY];
 
@@ -88,9 +89,8 @@ START_TEST(tags_stay_with_their_blocks_among_many_that_come_and_go)
     for (size_t i = 0; i < MANY; i++)
         OK(tarn_free(blocks[i]));
 }
-END_TEST
 
-START_TEST(what_is_no_live_blocks_address_gets_no_tag)
+TEST(tags, what_is_no_live_blocks_address_gets_no_tag)
 {
     char *address = tagged(world.pool, BYTES, world.stream, 5);
     char *freed = tagged(world.pool, BYTES, world.stream, 6);
@@ -112,7 +112,6 @@ START_TEST(what_is_no_live_blocks_address_gets_no_tag)
     OK(tarn_free(address));
     test_await_destructors(0);
 }
-END_TEST
 
 /* The tag that a list of a delta's has for a sequence number. */
 static uint64_t revived_tag(const tarn_delta *delta, uint64_t sequence)
@@ -146,7 +145,7 @@ static void use_between(enum between how, void *later[2])
     later[1] = tagged(world.pool, 512, world.stream, 71);
 }
 
-START_TEST(a_revived_block_has_the_tag_of_the_take)
+TEST_LOOP(tags, a_revived_block_has_the_tag_of_the_take, 0, BETWEEN)
 {
     void *kept = tagged(world.pool, BYTES, world.stream, 1);
     void *blocks[3] = {tagged(world.pool, BYTES, world.stream, 2),
@@ -183,10 +182,9 @@ START_TEST(a_revived_block_has_the_tag_of_the_take)
         OK(tarn_free(blocks[i]));
     OK(tarn_free(kept));
 }
-END_TEST
 
 /* Nothing was tagged at the take, or in another pool alone. */
-START_TEST(a_checkpoint_without_tags_brings_none_back)
+TEST(tags, a_checkpoint_without_tags_brings_none_back)
 {
     void *below = test_alloc(world.pool, BYTES, world.stream);
     void *address = test_alloc(world.pool, BYTES, world.stream);
@@ -210,9 +208,8 @@ START_TEST(a_checkpoint_without_tags_brings_none_back)
     OK(tarn_free(address));
     OK(tarn_free(above));
 }
-END_TEST
 
-START_TEST(many_blocks_come_back_with_their_own_tags)
+TEST(tags, many_blocks_come_back_with_their_own_tags)
 {
     void *blocks[MANY];
     tarn_checkpoint *checkpoint;
@@ -234,9 +231,8 @@ START_TEST(many_blocks_come_back_with_their_own_tags)
     for (size_t i = 0; i < MANY; i++)
         OK(tarn_free(blocks[i]));
 }
-END_TEST
 
-START_TEST(a_live_diff_shows_tags)
+TEST(tags, a_live_diff_shows_tags)
 {
     void *unexpected = tagged(world.pool, BYTES, world.stream, 21);
     void *sized = tagged(world.pool, BYTES, world.stream, 22);
@@ -260,9 +256,8 @@ START_TEST(a_live_diff_shows_tags)
     OK(tarn_free(sized));
     OK(tarn_free(elsewhere));
 }
-END_TEST
 
-START_TEST(an_audit_shows_tags)
+TEST(tags, an_audit_shows_tags)
 {
     tarn_audit_options options = TARN_AUDIT_OPTIONS_INIT;
     tarn_capture *capture;
@@ -286,7 +281,6 @@ START_TEST(an_audit_shows_tags)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(input));
 }
-END_TEST
 
 static void tag_and_look(void *argument)
 {
@@ -308,7 +302,7 @@ static void *tag_elsewhere(void *argument)
     return NULL;
 }
 
-START_TEST(threads_tag_their_blocks_beside_each_other)
+TEST(tags, threads_tag_their_blocks_beside_each_other)
 {
     pthread_t thread;
 
@@ -316,24 +310,4 @@ START_TEST(threads_tag_their_blocks_beside_each_other)
     tag_and_look(world.stream);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     OK(tarn_pool_validate(world.pool));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("tags");
-    TCase *tcase = test_case(suite, "tags", test_world_open, test_world_close);
-
-    tcase_add_test(tcase, a_block_has_the_tag_that_was_set_last);
-    tcase_add_loop_test(tcase, the_next_block_in_its_place_has_no_tag, 0,
-                        2 * (int)(sizeof sizes / sizeof sizes[0]));
-    tcase_add_test(tcase, tags_stay_with_their_blocks_among_many_that_come_and_go);
-    tcase_add_test(tcase, what_is_no_live_blocks_address_gets_no_tag);
-    tcase_add_loop_test(tcase, a_revived_block_has_the_tag_of_the_take, 0, BETWEEN);
-    tcase_add_test(tcase, a_checkpoint_without_tags_brings_none_back);
-    tcase_add_test(tcase, many_blocks_come_back_with_their_own_tags);
-    tcase_add_test(tcase, a_live_diff_shows_tags);
-    tcase_add_test(tcase, an_audit_shows_tags);
-    tcase_add_test(tcase, threads_tag_their_blocks_beside_each_other);
-    return test_main(suite);
 }

@@ -67,7 +67,9 @@ static void *allocate_and_free(void *argument)
     return NULL;
 }
 
-START_TEST(eight_threads_allocate_and_free)
+GROUP(threads, test_world_open, test_world_close)
+
+TEST(threads, eight_threads_allocate_and_free)
 {
     run_workers(allocate_and_free);
     OK(tarn_pool_validate(world.pool));
@@ -77,7 +79,6 @@ START_TEST(eight_threads_allocate_and_free)
                           test_stats(world.default_pool).alloc_count,
                       THREADS * ROUNDS);
 }
-END_TEST
 
 static _Atomic(void *) handed_over[THREADS];
 
@@ -106,7 +107,7 @@ static void *visit_the_neighbour(void *argument)
     return NULL;
 }
 
-START_TEST(blocks_may_be_freed_by_threads_that_use_no_stream)
+TEST(threads, blocks_may_be_freed_by_threads_that_use_no_stream)
 {
     void *last = NULL;
 
@@ -124,7 +125,6 @@ START_TEST(blocks_may_be_freed_by_threads_that_use_no_stream)
     ck_assert_uint_eq(test_stats(world.pool).alloc_count, THREADS * (20 * ROUNDS + 1));
     ck_assert_uint_eq(test_stats(world.pool).free_count, THREADS * (20 * ROUNDS + 1));
 }
-END_TEST
 
 /* Each thread frees what its neighbour has allocated, on streams of both. */
 static void *free_the_neighbours(void *argument)
@@ -147,7 +147,7 @@ static void *free_the_neighbours(void *argument)
     return NULL;
 }
 
-START_TEST(blocks_may_be_freed_by_any_thread)
+TEST(threads, blocks_may_be_freed_by_any_thread)
 {
     run_workers(free_the_neighbours);
     for (int i = 0; i < THREADS; i++)
@@ -156,7 +156,6 @@ START_TEST(blocks_may_be_freed_by_any_thread)
     ck_assert_uint_eq(test_stats(world.pool).live_count, 0);
     ck_assert_uint_eq(test_stats(world.pool).alloc_count, test_stats(world.pool).free_count);
 }
-END_TEST
 
 /* Streams come and go on every thread, while others free what was allocated on them, record streams of
  * their own for it, and look for memory. */
@@ -192,7 +191,7 @@ static void *come_and_go(void *argument)
     return NULL;
 }
 
-START_TEST(streams_come_and_go_on_eight_threads)
+TEST(threads, streams_come_and_go_on_eight_threads)
 {
     run_workers(come_and_go);
     for (int i = 0; i < THREADS; i++)
@@ -203,7 +202,6 @@ START_TEST(streams_come_and_go_on_eight_threads)
     ck_assert_uint_eq(test_stats(world.pool).pending_count, 0);
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
 }
-END_TEST
 
 static void *capture_and_replay(void *argument)
 {
@@ -240,7 +238,7 @@ static void *capture_and_replay(void *argument)
     return NULL;
 }
 
-START_TEST(eight_threads_capture_at_once)
+TEST(threads, eight_threads_capture_at_once)
 {
     run_workers(capture_and_replay);
     for (int i = 0; i < 1000 && test_device_stats().pool_count > 2; i++)
@@ -249,7 +247,6 @@ START_TEST(eight_threads_capture_at_once)
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
     ck_assert_uint_eq(test_device_stats().route_count, 0);
 }
-END_TEST
 
 /* Growth, recorded streams, polls and trims, none of which may break another thread's capture. */
 static void *disturb(void *argument)
@@ -269,7 +266,7 @@ static void *disturb(void *argument)
     return NULL;
 }
 
-START_TEST(other_threads_break_no_global_capture)
+TEST(threads, other_threads_break_no_global_capture)
 {
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
@@ -286,7 +283,6 @@ START_TEST(other_threads_break_no_global_capture)
     OK(tarn_free(block));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 static void *checkpoint_and_restore(void *argument)
 {
@@ -312,13 +308,12 @@ static void *checkpoint_and_restore(void *argument)
     return NULL;
 }
 
-START_TEST(eight_threads_restore_their_checkpoints)
+TEST(threads, eight_threads_restore_their_checkpoints)
 {
     run_workers(checkpoint_and_restore);
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
     ck_assert_uint_eq(test_stats(world.default_pool).live_count, 0);
 }
-END_TEST
 
 static void *open_and_close(void *argument)
 {
@@ -341,14 +336,15 @@ static void *open_and_close(void *argument)
     return NULL;
 }
 
-START_TEST(eight_threads_open_and_close_the_device)
+GROUP(own, NULL, .name = "without a world")
+
+TEST(own, eight_threads_open_and_close_the_device)
 {
     test_start();
     world.ledger = test_ledger();
     run_workers(open_and_close);
     test_same_ledger(&world.ledger);
 }
-END_TEST
 
 /* Pools end while other threads ask after addresses in them. */
 static _Atomic(void *) shown[THREADS];
@@ -379,32 +375,8 @@ static void *end_pools(void *argument)
     return NULL;
 }
 
-START_TEST(addresses_may_be_asked_after_while_their_pools_end)
+TEST(threads, addresses_may_be_asked_after_while_their_pools_end)
 {
     run_workers(end_pools);
     ck_assert_uint_eq(test_device_stats().pool_count, 2);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("threads");
-    TCase *tcase = tcase_create("threads");
-    TCase *own = tcase_create("without a world");
-
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 60);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, eight_threads_allocate_and_free);
-    tcase_add_test(tcase, blocks_may_be_freed_by_any_thread);
-    tcase_add_test(tcase, blocks_may_be_freed_by_threads_that_use_no_stream);
-    tcase_add_test(tcase, streams_come_and_go_on_eight_threads);
-    tcase_add_test(tcase, eight_threads_capture_at_once);
-    tcase_add_test(tcase, other_threads_break_no_global_capture);
-    tcase_add_test(tcase, eight_threads_restore_their_checkpoints);
-    tcase_add_test(tcase, addresses_may_be_asked_after_while_their_pools_end);
-    suite_add_tcase(suite, own);
-    tcase_set_timeout(own, 60);
-    tcase_add_test(own, eight_threads_open_and_close_the_device);
-    return test_main(suite);
 }

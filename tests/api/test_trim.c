@@ -29,7 +29,9 @@ static void fill(void *blocks[], size_t count, size_t bytes)
         blocks[i] = test_alloc(world.pool, bytes, world.stream);
 }
 
-START_TEST(a_trim_stops_at_its_target)
+GROUP(pools, test_world_open, test_world_close)
+
+TEST(pools, a_trim_stops_at_its_target)
 {
     void *blocks[4];
 
@@ -42,9 +44,8 @@ START_TEST(a_trim_stops_at_its_target)
     ck_assert_uint_eq(trim_to(world.pool, 4 * MIB), 0);
     ck_assert_uint_eq(trim_to(world.pool, 0), 4 * MIB);
 }
-END_TEST
 
-START_TEST(the_highest_addresses_go_first)
+TEST(pools, the_highest_addresses_go_first)
 {
     void *blocks[4];
 
@@ -57,10 +58,11 @@ START_TEST(the_highest_addresses_go_first)
     ck_assert_int_eq(test_state_of(world.pool, blocks[2]), TARN_EXTENT_UNMAPPED);
     ck_assert_int_eq(test_state_of(world.pool, blocks[3]), TARN_EXTENT_UNMAPPED);
 }
-END_TEST
+
+GROUP(still, test_world_open_still, test_world_close, .name = "memory that does not move")
 
 /* Mapped ahead for another stream, 2 MiB for small blocks among it; below in address, never used. */
-START_TEST(what_was_mapped_ahead_goes_before_what_was_used)
+TEST(still, what_was_mapped_ahead_goes_before_what_was_used)
 {
     void *used;
 
@@ -72,9 +74,8 @@ START_TEST(what_was_mapped_ahead_goes_before_what_was_used)
     ck_assert_int_eq(test_state_of(world.pool, used), TARN_EXTENT_FREE);
     ck_assert_uint_eq(test_device_stats().idle_waits, 0); /* it never was in use */
 }
-END_TEST
 
-START_TEST(holes_are_made_and_filled_again)
+TEST(pools, holes_are_made_and_filled_again)
 {
     void *blocks[5];
     void *again;
@@ -96,9 +97,8 @@ START_TEST(holes_are_made_and_filled_again)
     OK(tarn_free(blocks[0]));
     OK(tarn_free(blocks[4]));
 }
-END_TEST
 
-START_TEST(a_trim_to_what_is_there_waits_for_nothing)
+TEST(pools, a_trim_to_what_is_there_waits_for_nothing)
 {
     OK(tarn_free(test_alloc(world.pool, 32 * MIB, world.stream)));
     ck_assert_uint_eq(trim_to(world.pool, 32 * MIB), 0);
@@ -106,9 +106,8 @@ START_TEST(a_trim_to_what_is_there_waits_for_nothing)
     ck_assert_uint_eq(trim_to(world.pool, 0), 32 * MIB);
     ck_assert_uint_eq(test_device_stats().idle_waits, 1);
 }
-END_TEST
 
-START_TEST(trimmed_memory_goes_to_the_driver)
+TEST(pools, trimmed_memory_goes_to_the_driver)
 {
     tarn_sim_ledger before = test_ledger();
 
@@ -117,9 +116,10 @@ START_TEST(trimmed_memory_goes_to_the_driver)
     ck_assert_uint_eq(test_device_stats().cached_bytes, 0);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_device_gives_its_cache_first_and_then_its_pools)
+GROUP(devices, test_world_open, test_world_close)
+
+TEST(devices, a_device_gives_its_cache_first_and_then_its_pools)
 {
     tarn_pool *gone = test_pool("gone");
     void *kept = test_malloc(32 * MIB);
@@ -138,9 +138,8 @@ START_TEST(a_device_gives_its_cache_first_and_then_its_pools)
     ck_assert_uint_eq(trim_device(0), 32 * MIB);
     ck_assert_uint_eq(trim_device(0), 0);
 }
-END_TEST
 
-START_TEST(a_device_trim_takes_the_newest_pools_first)
+TEST(devices, a_device_trim_takes_the_newest_pools_first)
 {
     tarn_pool *second = test_pool("second");
 
@@ -154,10 +153,9 @@ START_TEST(a_device_trim_takes_the_newest_pools_first)
     ck_assert_uint_eq(test_stats(world.default_pool).mapped_bytes, 16 * MIB);
     OK(tarn_pool_destroy(second));
 }
-END_TEST
 
 /* Streams come and go; what they leave behind does not grow. */
-START_TEST(arenas_without_memory_go)
+TEST(pools, arenas_without_memory_go)
 {
     void *kept = test_alloc(world.pool, 2 * MIB, world.stream);
 
@@ -175,9 +173,8 @@ START_TEST(arenas_without_memory_go)
     ck_assert_uint_eq(test_stats(world.pool).arena_count, 0);
     OK(tarn_free(test_alloc(world.pool, 2 * MIB, world.stream)));
 }
-END_TEST
 
-START_TEST(a_device_that_cannot_be_waited_for_says_so)
+TEST(pools, a_device_that_cannot_be_waited_for_says_so)
 {
     size_t freed = 77;
 
@@ -191,9 +188,8 @@ START_TEST(a_device_that_cannot_be_waited_for_says_so)
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_device_trim(NULL, 0, &freed));
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_device_collect(NULL));
 }
-END_TEST
 
-START_TEST(what_the_driver_does_not_take_back_poisons)
+TEST(pools, what_the_driver_does_not_take_back_poisons)
 {
     OK(tarn_free(test_alloc(world.pool, 16 * MIB, world.stream)));
     sim.plan_fault("cuMemRelease", 1, 0, TN_CUDA_ERROR_UNKNOWN);
@@ -203,7 +199,6 @@ START_TEST(what_the_driver_does_not_take_back_poisons)
     STATUS(TARN_ERR_POISONED, tarn_device_collect(world.device));
     test_world_abandon();
 }
-END_TEST
 
 /* A device with regions of 1 GiB. */
 static void open_small_regions(void)
@@ -220,7 +215,9 @@ static void open_small_regions(void)
     world.pool = test_pool("test");
 }
 
-START_TEST(regions_are_added_and_the_empty_ones_given_back)
+GROUP(regions, open_small_regions, test_world_close)
+
+TEST(regions, regions_are_added_and_the_empty_ones_given_back)
 {
     void *large[3];
 
@@ -241,9 +238,8 @@ START_TEST(regions_are_added_and_the_empty_ones_given_back)
     ck_assert_uint_eq(test_device_stats().reserved_bytes, GIB);
     STATUS(TARN_ERR_NOT_OURS, tarn_free(large[2]));
 }
-END_TEST
 
-START_TEST(a_block_larger_than_a_region_has_one_of_its_own)
+TEST(regions, a_block_larger_than_a_region_has_one_of_its_own)
 {
     void *huge = test_alloc(world.pool, 3 * GIB, world.stream);
 
@@ -254,9 +250,8 @@ START_TEST(a_block_larger_than_a_region_has_one_of_its_own)
     (void)trim_device(0);
     ck_assert_uint_eq(test_device_stats().reserved_bytes, GIB);
 }
-END_TEST
 
-START_TEST(a_region_with_a_checkpoint_stays)
+TEST(regions, a_region_with_a_checkpoint_stays)
 {
     void *first = test_alloc(world.pool, 1000 * MIB, world.stream);
     void *second = test_alloc(world.pool, 1000 * MIB, world.stream);
@@ -276,10 +271,9 @@ START_TEST(a_region_with_a_checkpoint_stays)
     (void)trim_device(0);
     ck_assert_uint_eq(test_device_stats().reserved_bytes, GIB);
 }
-END_TEST
 
 /* Neither memory nor host is short, only addresses. */
-START_TEST(running_out_of_addresses_changes_nothing)
+TEST(regions, running_out_of_addresses_changes_nothing)
 {
     void *kept = test_alloc(world.pool, 1000 * MIB, world.stream);
     void *address = UNTOUCHED;
@@ -294,10 +288,9 @@ START_TEST(running_out_of_addresses_changes_nothing)
     OK(tarn_free(test_alloc(world.pool, 1000 * MIB, world.stream)));
     OK(tarn_free(kept));
 }
-END_TEST
 
 /* Free memory of other pools, which nobody uses any more, gives up its addresses. */
-START_TEST(addresses_of_other_pools_free_memory_serve_who_needs_some)
+TEST(regions, addresses_of_other_pools_free_memory_serve_who_needs_some)
 {
     tarn_pool *other = test_pool("other");
     void *blocks[2] = {test_alloc(world.pool, 600 * MIB, world.stream),
@@ -315,40 +308,4 @@ START_TEST(addresses_of_other_pools_free_memory_serve_who_needs_some)
     sim.set_hints(0, 0);
     OK(tarn_free(address));
     OK(tarn_pool_destroy(other));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("trim");
-    TCase *pools = tcase_create("pools");
-    TCase *still = tcase_create("memory that does not move");
-    TCase *devices = tcase_create("devices");
-    TCase *regions = tcase_create("regions");
-
-    tcase_add_checked_fixture(pools, test_world_open, test_world_close);
-    tcase_add_test(pools, a_trim_stops_at_its_target);
-    tcase_add_test(pools, the_highest_addresses_go_first);
-    tcase_add_test(pools, holes_are_made_and_filled_again);
-    tcase_add_test(pools, a_trim_to_what_is_there_waits_for_nothing);
-    tcase_add_test(pools, trimmed_memory_goes_to_the_driver);
-    tcase_add_test(pools, arenas_without_memory_go);
-    tcase_add_test(pools, a_device_that_cannot_be_waited_for_says_so);
-    tcase_add_test(pools, what_the_driver_does_not_take_back_poisons);
-    suite_add_tcase(suite, pools);
-    tcase_add_checked_fixture(still, test_world_open_still, test_world_close);
-    tcase_add_test(still, what_was_mapped_ahead_goes_before_what_was_used);
-    suite_add_tcase(suite, still);
-    tcase_add_checked_fixture(devices, test_world_open, test_world_close);
-    tcase_add_test(devices, a_device_gives_its_cache_first_and_then_its_pools);
-    tcase_add_test(devices, a_device_trim_takes_the_newest_pools_first);
-    suite_add_tcase(suite, devices);
-    tcase_add_checked_fixture(regions, open_small_regions, test_world_close);
-    tcase_add_test(regions, regions_are_added_and_the_empty_ones_given_back);
-    tcase_add_test(regions, a_block_larger_than_a_region_has_one_of_its_own);
-    tcase_add_test(regions, a_region_with_a_checkpoint_stays);
-    tcase_add_test(regions, running_out_of_addresses_changes_nothing);
-    tcase_add_test(regions, addresses_of_other_pools_free_memory_serve_who_needs_some);
-    suite_add_tcase(suite, regions);
-    return test_main(suite);
 }

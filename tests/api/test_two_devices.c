@@ -112,8 +112,10 @@ static void close_two_devices(void)
     test_world_close();
 }
 
+GROUP(two, open_two_devices, close_two_devices, .name = "two devices")
+
 /* Whichever context is current. */
-START_TEST(memory_is_mapped_on_the_device_of_its_pool)
+TEST(two, memory_is_mapped_on_the_device_of_its_pool)
 {
     void *blocks[COUNT];
 
@@ -135,9 +137,8 @@ START_TEST(memory_is_mapped_on_the_device_of_its_pool)
     for (int i = 0; i < COUNT; i++)
         OK(tarn_free(blocks[i]));
 }
-END_TEST
 
-START_TEST(addresses_are_freed_on_the_device_that_they_are_of)
+TEST(two, addresses_are_freed_on_the_device_that_they_are_of)
 {
     enum { BLOCKS = 16 };
     void *blocks[BLOCKS];
@@ -158,9 +159,8 @@ START_TEST(addresses_are_freed_on_the_device_that_they_are_of)
         expect_figures(1 - n % COUNT, &others);
     }
 }
-END_TEST
 
-START_TEST(a_limit_is_its_devices_alone)
+TEST(two, a_limit_is_its_devices_alone)
 {
     void *blocks[COUNT];
     void *address = UNTOUCHED;
@@ -180,9 +180,8 @@ START_TEST(a_limit_is_its_devices_alone)
     OK(tarn_free(blocks[0]));
     OK(tarn_free(blocks[1]));
 }
-END_TEST
 
-START_TEST(a_cache_serves_its_device_alone)
+TEST(two, a_cache_serves_its_device_alone)
 {
     struct figures first;
     struct figures second;
@@ -204,9 +203,8 @@ START_TEST(a_cache_serves_its_device_alone)
     expect_figures(0, &first);
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(a_trim_is_of_its_device_alone)
+TEST(two, a_trim_is_of_its_device_alone)
 {
     struct figures first;
     struct figures second;
@@ -228,10 +226,9 @@ START_TEST(a_trim_is_of_its_device_alone)
     ck_assert_uint_eq(stats_of(0).cached_bytes, 64 * MIB);
     expect_figures(1, &second);
 }
-END_TEST
 
 /* Its ladder takes nothing from the other device, which is full of free memory. */
-START_TEST(a_device_that_is_full_leaves_the_other_alone)
+TEST(two, a_device_that_is_full_leaves_the_other_alone)
 {
     struct figures first;
     void *address = UNTOUCHED;
@@ -247,10 +244,9 @@ START_TEST(a_device_that_is_full_leaves_the_other_alone)
     expect_figures(0, &first);
     OK(tarn_free(block));
 }
-END_TEST
 
 /* Captures under way on both: each graph holds memory of its own device. */
-START_TEST(a_graph_holds_memory_of_its_device_alone)
+TEST(two, a_graph_holds_memory_of_its_device_alone)
 {
     tarn_capture *captures[COUNT];
     tarn_graph *graphs[COUNT];
@@ -283,9 +279,8 @@ START_TEST(a_graph_holds_memory_of_its_device_alone)
     OK(tarn_graph_destroy(graphs[1]));
     make_current(0);
 }
-END_TEST
 
-START_TEST(graphs_of_two_devices_are_not_compared)
+TEST(two, graphs_of_two_devices_are_not_compared)
 {
     tarn_graph_diff *diff = UNTOUCHED;
     tarn_graph *graphs[COUNT];
@@ -306,9 +301,8 @@ START_TEST(graphs_of_two_devices_are_not_compared)
     }
     make_current(0);
 }
-END_TEST
 
-START_TEST(a_device_closes_beside_another_one)
+TEST(two, a_device_closes_beside_another_one)
 {
     struct figures first;
     void *block = alloc_on(0, 32 * MIB);
@@ -322,24 +316,4 @@ START_TEST(a_device_closes_beside_another_one)
     OK(tarn_device_open(1, NULL, &sides[1].device));
     sides[1].pool = make_pool(1, "again");
     ck_assert_uint_eq(stats_of(1).mapped_bytes, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("two_devices");
-    TCase *tcase = tcase_create("two devices");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, open_two_devices, close_two_devices);
-    tcase_add_test(tcase, memory_is_mapped_on_the_device_of_its_pool);
-    tcase_add_test(tcase, addresses_are_freed_on_the_device_that_they_are_of);
-    tcase_add_test(tcase, a_limit_is_its_devices_alone);
-    tcase_add_test(tcase, a_cache_serves_its_device_alone);
-    tcase_add_test(tcase, a_trim_is_of_its_device_alone);
-    tcase_add_test(tcase, a_device_that_is_full_leaves_the_other_alone);
-    tcase_add_test(tcase, a_graph_holds_memory_of_its_device_alone);
-    tcase_add_test(tcase, graphs_of_two_devices_are_not_compared);
-    tcase_add_test(tcase, a_device_closes_beside_another_one);
-    return test_main(suite);
 }

@@ -64,7 +64,9 @@ static void begin(void)
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
 }
 
-START_TEST(a_capture_without_a_route_gets_a_pool_of_its_own)
+GROUP(adopt, test_world_open, test_world_close)
+
+TEST(adopt, a_capture_without_a_route_gets_a_pool_of_its_own)
 {
     void *first;
     void *second;
@@ -91,9 +93,8 @@ START_TEST(a_capture_without_a_route_gets_a_pool_of_its_own)
     await_pool_count(2);
     ck_assert_uint_eq(test_device_stats().mapped_bytes, 0);
 }
-END_TEST
 
-START_TEST(who_names_the_default_pool_is_adopted_too)
+TEST(adopt, who_names_the_default_pool_is_adopted_too)
 {
     void *block = NULL;
 
@@ -105,9 +106,8 @@ START_TEST(who_names_the_default_pool_is_adopted_too)
     test_destroy_graph(test_end_capture(world.stream));
     await_pool_count(2);
 }
-END_TEST
 
-START_TEST(adopted_memory_is_the_graphs_as_long_as_any_part_of_it_is_there)
+TEST(adopt, adopted_memory_is_the_graphs_as_long_as_any_part_of_it_is_there)
 {
     tn_cu_graphexec exec;
     tn_cu_graph graph;
@@ -139,9 +139,8 @@ START_TEST(adopted_memory_is_the_graphs_as_long_as_any_part_of_it_is_there)
     test_destroy_exec(exec);
     await_pool_count(2);
 }
-END_TEST
 
-START_TEST(a_live_block_keeps_an_adopted_pool_when_the_graph_is_gone)
+TEST(adopt, a_live_block_keeps_an_adopted_pool_when_the_graph_is_gone)
 {
     tn_cu_graph graph;
     void *block;
@@ -158,9 +157,8 @@ START_TEST(a_live_block_keeps_an_adopted_pool_when_the_graph_is_gone)
     OK(tarn_free(block));
     await_pool_count(2);
 }
-END_TEST
 
-START_TEST(an_adopted_pool_has_no_handle)
+TEST(adopt, an_adopted_pool_has_no_handle)
 {
     tarn_stats stats = TARN_STATS_INIT;
     tarn_pool *pool;
@@ -179,9 +177,8 @@ START_TEST(an_adopted_pool_has_no_handle)
     test_destroy_graph(test_end_capture(world.stream));
     await_pool_count(2);
 }
-END_TEST
 
-START_TEST(streams_of_one_capture_share_their_adopted_pool)
+TEST(adopt, streams_of_one_capture_share_their_adopted_pool)
 {
     void *mine;
     void *forked = NULL;
@@ -205,9 +202,8 @@ START_TEST(streams_of_one_capture_share_their_adopted_pool)
     test_destroy_graph(test_end_capture(world.stream));
     await_pool_count(2);
 }
-END_TEST
 
-START_TEST(each_capture_is_adopted_for_itself)
+TEST(adopt, each_capture_is_adopted_for_itself)
 {
     void *blocks[2] = {NULL, NULL};
     tn_cu_stream streams[2] = {world.stream, world.side};
@@ -229,7 +225,6 @@ START_TEST(each_capture_is_adopted_for_itself)
     test_destroy_graph(test_end_capture(world.stream));
     await_pool_count(2);
 }
-END_TEST
 
 static void allocate_many(void *unused)
 {
@@ -244,7 +239,7 @@ static void *run_allocations(void *unused)
     return NULL;
 }
 
-START_TEST(threads_that_allocate_in_one_capture_at_once_get_one_pool)
+TEST(adopt, threads_that_allocate_in_one_capture_at_once_get_one_pool)
 {
     enum { THREADS = 8 };
     pthread_t threads[THREADS];
@@ -263,9 +258,8 @@ START_TEST(threads_that_allocate_in_one_capture_at_once_get_one_pool)
         await_pool_count(2);
     }
 }
-END_TEST
 
-START_TEST(an_adopted_capture_that_breaks_leaves_its_blocks_to_their_user)
+TEST(adopt, an_adopted_capture_that_breaks_leaves_its_blocks_to_their_user)
 {
     void *other = UNTOUCHED;
     void *block;
@@ -282,9 +276,8 @@ START_TEST(an_adopted_capture_that_breaks_leaves_its_blocks_to_their_user)
     OK(tarn_free(block));
     await_pool_count(2);
 }
-END_TEST
 
-START_TEST(an_adopted_capture_whose_stream_is_destroyed_is_gone)
+TEST(adopt, an_adopted_capture_whose_stream_is_destroyed_is_gone)
 {
     tn_cu_stream stream = test_stream();
     void *block = NULL;
@@ -298,9 +291,8 @@ START_TEST(an_adopted_capture_whose_stream_is_destroyed_is_gone)
     ck_assert_uint_eq(test_device_stats().mapped_bytes, 0);
     ck_assert_uint_eq(test_ledger().captures, world.ledger.captures);
 }
-END_TEST
 
-START_TEST(an_adopted_graph_may_be_handed_over)
+TEST(adopt, an_adopted_graph_may_be_handed_over)
 {
     tarn_graph *graph = NULL;
     void *block;
@@ -315,7 +307,6 @@ START_TEST(an_adopted_graph_may_be_handed_over)
     OK(tarn_free(block));
     await_pool_count(2);
 }
-END_TEST
 
 static const struct {
     const char *call;
@@ -328,7 +319,7 @@ static const struct {
     {"cuMemMap", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER},
 };
 
-START_TEST(an_adoption_that_the_driver_refuses_can_be_tried_again)
+TEST(adopt, an_adoption_that_the_driver_refuses_can_be_tried_again)
 {
     void *block = UNTOUCHED;
 
@@ -350,9 +341,8 @@ START_TEST(an_adoption_that_the_driver_refuses_can_be_tried_again)
     test_destroy_graph(test_end_capture(world.stream));
     await_pool_count(2);
 }
-END_TEST
 
-START_TEST(an_adopted_allocation_that_finds_no_memory_changes_nothing)
+TEST(adopt, an_adopted_allocation_that_finds_no_memory_changes_nothing)
 {
     struct test_device_stats before;
     struct test_device_stats after;
@@ -374,9 +364,9 @@ START_TEST(an_adopted_allocation_that_finds_no_memory_changes_nothing)
     test_destroy_graph(test_end_capture(world.stream));
     await_pool_count(before.pool_count);
 }
-END_TEST
 
-START_TEST(an_unrouted_allocation_on_a_capturing_stream_is_refused)
+GROUP(refuse, open_refusing, test_world_close)
+TEST(refuse, an_unrouted_allocation_on_a_capturing_stream_is_refused)
 {
     void *address = UNTOUCHED;
 
@@ -393,18 +383,20 @@ START_TEST(an_unrouted_allocation_on_a_capturing_stream_is_refused)
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     test_destroy_graph(test_end_capture(world.stream));
 }
-END_TEST
 
-START_TEST(a_reserve_in_the_default_pool_for_a_capture_is_refused)
+TEST(adopt, a_reserve_in_the_default_pool_for_a_capture_is_refused)
 {
     begin();
     REFUSE(TARN_ERR_UNROUTED, "default pool",
            tarn_pool_reserve(world.default_pool, MIB, world.stream));
     test_destroy_graph(test_end_capture(world.stream));
 }
-END_TEST
 
-START_TEST(an_allowed_allocation_is_ordinary_memory)
+TEST_ALSO(refuse, a_reserve_in_the_default_pool_for_a_capture_is_refused)
+
+GROUP(allow, open_allowing, test_world_close)
+
+TEST(allow, an_allowed_allocation_is_ordinary_memory)
 {
     tn_cu_graph graph;
     void *block;
@@ -430,9 +422,8 @@ START_TEST(an_allowed_allocation_is_ordinary_memory)
     OK(tarn_pool_validate(world.default_pool));
     test_destroy_graph(graph);
 }
-END_TEST
 
-START_TEST(what_an_allowed_capture_frees_waits_for_its_end)
+TEST(allow, what_an_allowed_capture_frees_waits_for_its_end)
 {
     void *kept;
     char *block;
@@ -460,9 +451,8 @@ START_TEST(what_an_allowed_capture_frees_waits_for_its_end)
     ck_assert_uint_eq(test_stats(world.default_pool).mapped_bytes, 0);
     test_destroy_graph(graph);
 }
-END_TEST
 
-START_TEST(an_allowed_capture_delays_nobody_elses_frees)
+TEST(allow, an_allowed_capture_delays_nobody_elses_frees)
 {
     void *block;
     void *other = test_alloc(world.default_pool, 8 * MIB, world.side);
@@ -477,9 +467,8 @@ START_TEST(an_allowed_capture_delays_nobody_elses_frees)
     OK(tarn_pool_validate(world.default_pool));
     test_destroy_graph(test_end_capture(world.stream));
 }
-END_TEST
 
-START_TEST(the_end_of_an_allowed_capture_shows_when_its_graph_goes)
+TEST(allow, the_end_of_an_allowed_capture_shows_when_its_graph_goes)
 {
     int64_t deadline = test_deadline();
 
@@ -491,9 +480,8 @@ START_TEST(the_end_of_an_allowed_capture_shows_when_its_graph_goes)
         continue;
     ck_assert_uint_eq(test_stats(world.default_pool).capture_count, 0);
 }
-END_TEST
 
-START_TEST(an_allowed_graph_keeps_no_device_open)
+TEST(allow, an_allowed_graph_keeps_no_device_open)
 {
     tn_cu_graph graph;
 
@@ -507,10 +495,9 @@ START_TEST(an_allowed_graph_keeps_no_device_open)
         open_device(TARN_UNROUTED_ALLOW);
     }
 }
-END_TEST
 
 /* Nothing but the free says so: no route has a stream, and nothing was allocated. */
-START_TEST(a_block_freed_on_a_capturing_stream_is_held_for_its_graph)
+TEST(adopt, a_block_freed_on_a_capturing_stream_is_held_for_its_graph)
 {
     char *block = test_alloc(world.pool, 8 * MIB, world.stream);
     tn_cu_graph graph;
@@ -534,9 +521,8 @@ START_TEST(a_block_freed_on_a_capturing_stream_is_held_for_its_graph)
     ck_assert_uint_eq(test_read(world.stream, block), 2);
     test_destroy_graph(graph);
 }
-END_TEST
 
-START_TEST(a_use_that_the_driver_gives_no_hold_is_refused)
+TEST(adopt, a_use_that_the_driver_gives_no_hold_is_refused)
 {
     void *block = test_alloc(world.pool, MIB, world.stream);
 
@@ -549,9 +535,8 @@ START_TEST(a_use_that_the_driver_gives_no_hold_is_refused)
     OK(tarn_free_on(block, world.stream));
     test_destroy_graph(test_end_capture(world.stream));
 }
-END_TEST
 
-START_TEST(a_block_of_the_default_pool_freed_on_an_allowed_capture_waits_for_its_end)
+TEST(allow, a_block_of_the_default_pool_freed_on_an_allowed_capture_waits_for_its_end)
 {
     void *block = test_alloc(world.default_pool, 8 * MIB, world.stream);
 
@@ -563,9 +548,8 @@ START_TEST(a_block_of_the_default_pool_freed_on_an_allowed_capture_waits_for_its
     ck_assert_ptr_eq(test_alloc(world.default_pool, 8 * MIB, world.stream), block);
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(an_unknown_choice_is_refused)
+TEST(adopt, an_unknown_choice_is_refused)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
     tarn_device *device = UNTOUCHED;
@@ -575,47 +559,4 @@ START_TEST(an_unknown_choice_is_refused)
     options.unrouted = (tarn_unrouted)-1;
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "unrouted", tarn_device_open(0, &options, &device));
     ck_assert_untouched(device);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("unrouted");
-    TCase *adopt = tcase_create("adopt");
-    TCase *refuse = tcase_create("refuse");
-    TCase *allow = tcase_create("allow");
-
-    suite_add_tcase(suite, adopt);
-    tcase_add_checked_fixture(adopt, test_world_open, test_world_close);
-    tcase_add_test(adopt, a_capture_without_a_route_gets_a_pool_of_its_own);
-    tcase_add_test(adopt, who_names_the_default_pool_is_adopted_too);
-    tcase_add_test(adopt, adopted_memory_is_the_graphs_as_long_as_any_part_of_it_is_there);
-    tcase_add_test(adopt, a_live_block_keeps_an_adopted_pool_when_the_graph_is_gone);
-    tcase_add_test(adopt, an_adopted_pool_has_no_handle);
-    tcase_add_test(adopt, streams_of_one_capture_share_their_adopted_pool);
-    tcase_add_test(adopt, each_capture_is_adopted_for_itself);
-    tcase_add_test(adopt, threads_that_allocate_in_one_capture_at_once_get_one_pool);
-    tcase_add_test(adopt, an_adopted_capture_that_breaks_leaves_its_blocks_to_their_user);
-    tcase_add_test(adopt, an_adopted_capture_whose_stream_is_destroyed_is_gone);
-    tcase_add_test(adopt, an_adopted_graph_may_be_handed_over);
-    tcase_add_test(adopt, an_adoption_that_the_driver_refuses_can_be_tried_again);
-    tcase_add_test(adopt, an_adopted_allocation_that_finds_no_memory_changes_nothing);
-    tcase_add_test(adopt, a_reserve_in_the_default_pool_for_a_capture_is_refused);
-    tcase_add_test(adopt, a_block_freed_on_a_capturing_stream_is_held_for_its_graph);
-    tcase_add_test(adopt, a_use_that_the_driver_gives_no_hold_is_refused);
-    tcase_add_test(adopt, an_unknown_choice_is_refused);
-    suite_add_tcase(suite, refuse);
-    tcase_add_checked_fixture(refuse, open_refusing, test_world_close);
-    tcase_add_test(refuse, an_unrouted_allocation_on_a_capturing_stream_is_refused);
-    tcase_add_test(refuse, a_reserve_in_the_default_pool_for_a_capture_is_refused);
-    suite_add_tcase(suite, allow);
-    tcase_add_checked_fixture(allow, open_allowing, test_world_close);
-    tcase_add_test(allow, an_allowed_allocation_is_ordinary_memory);
-    tcase_add_test(allow, what_an_allowed_capture_frees_waits_for_its_end);
-    tcase_add_test(allow,
-                   a_block_of_the_default_pool_freed_on_an_allowed_capture_waits_for_its_end);
-    tcase_add_test(allow, an_allowed_capture_delays_nobody_elses_frees);
-    tcase_add_test(allow, the_end_of_an_allowed_capture_shows_when_its_graph_goes);
-    tcase_add_test(allow, an_allowed_graph_keeps_no_device_open);
-    return test_main(suite);
 }

@@ -57,7 +57,9 @@ static bool same(const struct bench_trace *a, const struct bench_trace *b)
     return true;
 }
 
-START_TEST(a_trace_can_be_replayed_and_reaches_its_peak)
+GROUP(adversaries, NULL)
+
+TEST_LOOP(adversaries, a_trace_can_be_replayed_and_reaches_its_peak, 0, (int)bench_adversary_count)
 {
     for (size_t i = 0; i < sizeof peaks_mib / sizeof peaks_mib[0]; i++) {
         uint64_t asked_bytes = (uint64_t)peaks_mib[i] << 20;
@@ -73,9 +75,9 @@ START_TEST(a_trace_can_be_replayed_and_reaches_its_peak)
         bench_trace_destroy(&trace);
     }
 }
-END_TEST
 
-START_TEST(a_seed_gives_one_trace_and_another_seed_another)
+TEST_LOOP(adversaries, a_seed_gives_one_trace_and_another_seed_another, 0,
+          (int)bench_adversary_count)
 {
     struct bench_trace traces[3];
 
@@ -86,9 +88,8 @@ START_TEST(a_seed_gives_one_trace_and_another_seed_another)
     for (size_t i = 0; i < 3; i++)
         bench_trace_destroy(&traces[i]);
 }
-END_TEST
 
-START_TEST(a_name_says_the_peak_and_any_seed_but_the_first)
+TEST(adversaries, a_name_says_the_peak_and_any_seed_but_the_first)
 {
     struct bench_trace trace;
 
@@ -100,19 +101,4 @@ START_TEST(a_name_says_the_peak_and_any_seed_but_the_first)
     bench_trace_destroy(&trace);
     for (size_t i = 0; i < bench_adversary_count; i++)
         ck_assert_uint_le(strlen(bench_adversaries[i].name), 12);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("adversaries");
-    TCase *tcase = tcase_create("adversaries");
-
-    tcase_add_loop_test(tcase, a_trace_can_be_replayed_and_reaches_its_peak, 0,
-                        (int)bench_adversary_count);
-    tcase_add_loop_test(tcase, a_seed_gives_one_trace_and_another_seed_another, 0,
-                        (int)bench_adversary_count);
-    tcase_add_test(tcase, a_name_says_the_peak_and_any_seed_but_the_first);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

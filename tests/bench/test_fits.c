@@ -51,7 +51,9 @@ static void make_holes(void)
     give_back(0);
 }
 
-START_TEST(each_fit_takes_its_own_hole)
+GROUP(fits, NULL)
+
+TEST(fits, each_fit_takes_its_own_hole)
 {
     /* Then 8 KiB, and what tells which hole is left. */
     static const struct {
@@ -74,10 +76,9 @@ START_TEST(each_fit_takes_its_own_hole)
                       "case %zu rises to %zu KiB", i, (size_t)(peak_of(cases[i].fit) / KIB));
     }
 }
-END_TEST
 
 /* Classes whose blocks are not all large enough are passed over. */
-START_TEST(classes_that_fit_as_a_whole_leave_the_exact_hole)
+TEST(fits, classes_that_fit_as_a_whole_leave_the_exact_hole)
 {
     begin();
     make_holes();
@@ -86,9 +87,8 @@ START_TEST(classes_that_fit_as_a_whole_leave_the_exact_hole)
     ck_assert_uint_eq(peak_of("half fit"), 39 * KIB + 512);
     ck_assert_uint_eq(peak_of("two-level segregated"), 30 * KIB);
 }
-END_TEST
 
-START_TEST(the_heap_rises_by_what_its_last_hole_lacks)
+TEST(fits, the_heap_rises_by_what_its_last_hole_lacks)
 {
     begin();
     allocate(0, 4 * KIB, 0);
@@ -97,9 +97,8 @@ START_TEST(the_heap_rises_by_what_its_last_hole_lacks)
     allocate(2, 5 * KIB, 0);
     ck_assert_uint_eq(peak_of("best fit"), 9 * KIB);
 }
-END_TEST
 
-START_TEST(streams_and_kinds_have_heaps_of_their_own)
+TEST(fits, streams_and_kinds_have_heaps_of_their_own)
 {
     begin();
     allocate(0, 600 * KIB, 0);
@@ -108,9 +107,8 @@ START_TEST(streams_and_kinds_have_heaps_of_their_own)
     allocate(2, 600 * KIB, 1);
     ck_assert_uint_eq(peak_of(NULL), 1204 * KIB);
 }
-END_TEST
 
-START_TEST(free_neighbours_coalesce)
+TEST(fits, free_neighbours_coalesce)
 {
     begin();
     for (uint32_t i = 0; i < 4; i++)
@@ -120,19 +118,4 @@ START_TEST(free_neighbours_coalesce)
     give_back(1);
     allocate(4, 12 * KIB, 0);
     ck_assert_uint_eq(peak_of("first fit"), 16 * KIB);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("fits");
-    TCase *tcase = tcase_create("fits");
-
-    tcase_add_test(tcase, each_fit_takes_its_own_hole);
-    tcase_add_test(tcase, classes_that_fit_as_a_whole_leave_the_exact_hole);
-    tcase_add_test(tcase, the_heap_rises_by_what_its_last_hole_lacks);
-    tcase_add_test(tcase, streams_and_kinds_have_heaps_of_their_own);
-    tcase_add_test(tcase, free_neighbours_coalesce);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Figures of samples that are made up here. */
 #include <check.h>
-#include <stdlib.h>
 
 #include "harness.h"
+#include "support/registry.h"
 
 static uint64_t random_state;
 
@@ -18,7 +18,9 @@ static double chance(void)
     return (double)(bench_random(&random_state) >> 11) / (double)(UINT64_C(1) << 53);
 }
 
-START_TEST(the_middle_mean_is_of_the_middle_half)
+GROUP(figures, begin)
+
+TEST(figures, the_middle_mean_is_of_the_middle_half)
 {
     double even[] = {1000, 4, 1, 2, 3, -1000, 5, 0};
     double one[] = {7};
@@ -28,11 +30,10 @@ START_TEST(the_middle_mean_is_of_the_middle_half)
     ck_assert_double_eq_tol(bench_middle_mean(one, 1), 7, 1e-12);
     ck_assert_double_eq_tol(bench_middle_mean(three, 3), 4, 1e-12);
 }
-END_TEST
 
 /* Launches of 13 us that wander by as much again, and some of which are interrupted: 10 ns more are seen,
  * since neighbours wander together. */
-START_TEST(a_small_difference_of_large_times_is_found)
+TEST(figures, a_small_difference_of_large_times_is_found)
 {
     static const double added[] = {-10, 0, 10, 100};
     double width[2] = {0};
@@ -60,24 +61,4 @@ START_TEST(a_small_difference_of_large_times_is_found)
         ck_assert_double_lt(width[1], width[0] / 2); /* more samples, surer */
         ck_assert_double_lt(width[1], 2);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("harness");
-    TCase *tcase = tcase_create("figures");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(tcase, 60); /* hours of samples, on a machine under load */
-    tcase_add_checked_fixture(tcase, begin, NULL);
-    tcase_add_test(tcase, the_middle_mean_is_of_the_middle_half);
-    tcase_add_test(tcase, a_small_difference_of_large_times_is_found);
-    suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The judgement of a run, on results made up here: each is its limit's target times a factor. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "judge.h"
 #include "limits.h"
 #include "report.h"
+#include "support/registry.h"
 
 static double factor;      /* of every result but that of the pair of 1 MiB */
 static double pair_factor; /* of that one; 0: it was not measured */
@@ -35,7 +35,9 @@ static struct bench_verdicts judge(double all, double pair, const char *const *r
     return bench_limits_print(false, rows);
 }
 
-START_TEST(a_figure_at_its_target_meets_it)
+GROUP(verdicts, NULL)
+
+TEST(verdicts, a_figure_at_its_target_meets_it)
 {
     struct bench_verdicts verdicts = judge(1, 1, pair_row);
 
@@ -43,9 +45,8 @@ START_TEST(a_figure_at_its_target_meets_it)
     ck_assert_uint_eq(verdicts.missed, 0);
     ck_assert_uint_eq(verdicts.not_measured, 0);
 }
-END_TEST
 
-START_TEST(a_figure_beyond_its_target_misses_it)
+TEST(verdicts, a_figure_beyond_its_target_misses_it)
 {
     struct bench_verdicts all = judge(1, 1, pair_row);
     struct bench_verdicts verdicts = judge(1, 1.01, pair_row);
@@ -54,10 +55,9 @@ START_TEST(a_figure_beyond_its_target_misses_it)
     ck_assert_uint_eq(verdicts.missed, 1);
     ck_assert_uint_eq(verdicts.not_measured, 0);
 }
-END_TEST
 
 /* Times are too long, rates and percentages too low. */
-START_TEST(each_limit_is_missed_on_its_own_side)
+TEST(verdicts, each_limit_is_missed_on_its_own_side)
 {
     struct bench_verdicts more = judge(1.01, 1.01, pair_row);
     struct bench_verdicts less = judge(0.99, 0.99, pair_row);
@@ -67,18 +67,16 @@ START_TEST(each_limit_is_missed_on_its_own_side)
     ck_assert_uint_eq(more.missed, less.met);
     ck_assert_uint_eq(less.missed, more.met);
 }
-END_TEST
 
-START_TEST(a_figure_that_is_not_there_is_counted_as_such)
+TEST(verdicts, a_figure_that_is_not_there_is_counted_as_such)
 {
     struct bench_verdicts verdicts = judge(1, 0, pair_row);
 
     ck_assert_uint_eq(verdicts.missed, 0);
     ck_assert_uint_eq(verdicts.not_measured, 1);
 }
-END_TEST
 
-START_TEST(limits_of_rows_that_nobody_asked_for_are_not_judged)
+TEST(verdicts, limits_of_rows_that_nobody_asked_for_are_not_judged)
 {
     struct bench_verdicts verdicts = judge(1, 0, replay_row);
 
@@ -86,25 +84,4 @@ START_TEST(limits_of_rows_that_nobody_asked_for_are_not_judged)
     ck_assert_uint_eq(verdicts.missed + verdicts.not_measured, 0);
     verdicts = judge(1, 0, no_row);
     ck_assert_uint_eq(verdicts.met + verdicts.missed + verdicts.not_measured, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("limits");
-    TCase *tcase = tcase_create("verdicts");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_test(tcase, a_figure_at_its_target_meets_it);
-    tcase_add_test(tcase, a_figure_beyond_its_target_misses_it);
-    tcase_add_test(tcase, each_limit_is_missed_on_its_own_side);
-    tcase_add_test(tcase, a_figure_that_is_not_there_is_counted_as_such);
-    tcase_add_test(tcase, limits_of_rows_that_nobody_asked_for_are_not_judged);
-    suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

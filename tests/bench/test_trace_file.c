@@ -158,7 +158,9 @@ static void expect_threads(const char *threads)
         ck_assert_int_eq('0' + trace.events[i].thread, threads[i]);
 }
 
-START_TEST(a_good_trace_is_read)
+GROUP(good, NULL)
+
+TEST(good, a_good_trace_is_read)
 {
     write_good();
     ck_assert_msg(parse(), "%s", error);
@@ -184,9 +186,8 @@ START_TEST(a_good_trace_is_read)
     bench_trace_destroy(&trace);
     ck_assert_ptr_null(trace.events);
 }
-END_TEST
 
-START_TEST(version_1_has_one_thread)
+TEST(good, version_1_has_one_thread)
 {
     write_good();
     ck_assert_msg(parse(), "%s", error);
@@ -194,9 +195,8 @@ START_TEST(version_1_has_one_thread)
     expect_threads("000000");
     bench_trace_destroy(&trace);
 }
-END_TEST
 
-START_TEST(events_of_version_2_have_their_threads)
+TEST(good, events_of_version_2_have_their_threads)
 {
     write_threads();
     ck_assert_msg(parse(), "%s", error);
@@ -209,9 +209,8 @@ START_TEST(events_of_version_2_have_their_threads)
     expect_event(3, BENCH_TRACE_USE, 0, 1, 1);
     bench_trace_destroy(&trace);
 }
-END_TEST
 
-START_TEST(the_last_thread_that_is_allowed_is_read)
+TEST(good, the_last_thread_that_is_allowed_is_read)
 {
     WRITE(BEGIN, ((65 << 3 | 7) & 0x7f) | 0x80, (65 << 3 | 7) >> 7, ALLOCATE_1000);
     put_threads(64);
@@ -221,9 +220,8 @@ START_TEST(the_last_thread_that_is_allowed_is_read)
     ck_assert_uint_eq(trace.events[0].thread, 63);
     bench_trace_destroy(&trace);
 }
-END_TEST
 
-START_TEST(many_steps_are_all_kept)
+TEST(good, many_steps_are_all_kept)
 {
     uint8_t records[60] = {ALLOCATE_1000, BEGIN};
 
@@ -236,9 +234,10 @@ START_TEST(many_steps_are_all_kept)
     ck_assert_uint_eq(trace.steps[56], 1);
     bench_trace_destroy(&trace);
 }
-END_TEST
 
-START_TEST(what_is_no_trace_is_refused)
+GROUP(refused, NULL)
+
+TEST(refused, what_is_no_trace_is_refused)
 {
     write_good();
     count = 7;
@@ -261,9 +260,8 @@ START_TEST(what_is_no_trace_is_refused)
     ck_assert(!bench_trace_parse(bytes, ((size_t)1 << 30) + 1, &trace, error));
     ck_assert_str_eq(error, "is larger than 1 GiB, as no recording is");
 }
-END_TEST
 
-START_TEST(damage_anywhere_is_seen)
+TEST(refused, damage_anywhere_is_seen)
 {
     write_good();
     put_sum();
@@ -278,9 +276,8 @@ START_TEST(damage_anywhere_is_seen)
     ck_assert(bench_trace_parse(bytes, count, &trace, error));
     bench_trace_destroy(&trace);
 }
-END_TEST
 
-START_TEST(counts_that_cannot_be_are_refused)
+TEST(refused, counts_that_cannot_be_are_refused)
 {
     write_good();
     put_counts(3, 31, 21000);
@@ -296,9 +293,8 @@ START_TEST(counts_that_cannot_be_are_refused)
     put(STREAMS_AT, 4, 65);
     expect_refused("has 65 streams; 1 to 64 are allowed");
 }
-END_TEST
 
-START_TEST(bad_texts_are_refused)
+TEST(refused, bad_texts_are_refused)
 {
     write_good();
     bytes[NAME_AT] = 0;
@@ -322,9 +318,8 @@ START_TEST(bad_texts_are_refused)
     count = NAME_AT + 9;
     expect_refused("ends before its device");
 }
-END_TEST
 
-START_TEST(bad_sizes_and_numbers_are_refused)
+TEST(refused, bad_sizes_and_numbers_are_refused)
 {
     static const uint8_t much[] = {0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10}; /* 2^46 + 1 */
 
@@ -346,9 +341,8 @@ START_TEST(bad_sizes_and_numbers_are_refused)
     bytes[FIRST_SIZE_AT + 10] = 1;
     expect_refused("the number at byte 77 has more than 64 bits");
 }
-END_TEST
 
-START_TEST(records_about_blocks_that_are_not_live_are_refused)
+TEST(refused, records_about_blocks_that_are_not_live_are_refused)
 {
     WRITE(ALLOCATE_1000, BEGIN, FREE_BEFORE);
     put_counts(1, 2, 1000);
@@ -360,9 +354,8 @@ START_TEST(records_about_blocks_that_are_not_live_are_refused)
     put_counts(1, 3, 1000);
     expect_refused("has a use of block 0, which is not live (event 2)");
 }
-END_TEST
 
-START_TEST(bad_streams_sizes_and_marks_are_refused)
+TEST(refused, bad_streams_sizes_and_marks_are_refused)
 {
     WRITE(ALLOCATE_1000, BEGIN, USE_LAST, 2, FREE_LAST);
     put_counts(1, 3, 1000);
@@ -380,9 +373,8 @@ START_TEST(bad_streams_sizes_and_marks_are_refused)
     put_counts(1, 2, 1000);
     expect_refused("has a mark 2, which this version does not have");
 }
-END_TEST
 
-START_TEST(bad_threads_are_refused)
+TEST(refused, bad_threads_are_refused)
 {
     write_threads();
     put(THREADS_AT, THREADS_BYTES, 0);
@@ -406,9 +398,8 @@ START_TEST(bad_threads_are_refused)
     put_counts(2, 32, 2000);
     expect_refused("promises 32 events in 27 bytes");
 }
-END_TEST
 
-START_TEST(a_recording_begins_once_and_before_its_events)
+TEST(refused, a_recording_begins_once_and_before_its_events)
 {
     WRITE(ALLOCATE_1000, BEGIN, BEGIN, FREE_LAST);
     put_counts(1, 2, 1000);
@@ -429,9 +420,8 @@ START_TEST(a_recording_begins_once_and_before_its_events)
     put_counts(1, 1, 1000);
     expect_refused("has no event after its begin");
 }
-END_TEST
 
-START_TEST(sums_that_do_not_agree_are_refused)
+TEST(refused, sums_that_do_not_agree_are_refused)
 {
     write_good();
     put_counts(2, 6, 21000);
@@ -445,9 +435,8 @@ START_TEST(sums_that_do_not_agree_are_refused)
     put_counts(3, 6, 20999);
     expect_refused("has 21000 bytes live at most, and promises 20999");
 }
-END_TEST
 
-START_TEST(more_bytes_live_than_a_device_holds_are_refused)
+TEST(refused, more_bytes_live_than_a_device_holds_are_refused)
 {
     static const uint8_t most[] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10, 1}; /* 2^46, 1 */
     static const uint8_t records[] = {ALLOCATE_1000, ALLOCATE_20000, BEGIN, FREE_LAST};
@@ -459,10 +448,9 @@ START_TEST(more_bytes_live_than_a_device_holds_are_refused)
     put_counts(2, 3, 1);
     expect_refused("has more than 2^46 bytes live with allocation 1");
 }
-END_TEST
 
 /* Nothing is asserted but that the reader comes back; sanitizers see the rest. */
-START_TEST(no_bytes_whatever_break_the_reader)
+TEST(refused, no_bytes_whatever_break_the_reader)
 {
     uint64_t random = 1;
 
@@ -479,7 +467,6 @@ START_TEST(no_bytes_whatever_break_the_reader)
             bench_trace_destroy(&trace);
     }
 }
-END_TEST
 
 static void write_file(char *path)
 {
@@ -490,7 +477,7 @@ static void write_file(char *path)
     ck_assert_int_eq(close(file), 0);
 }
 
-START_TEST(a_file_is_read_as_its_bytes_are)
+TEST(good, a_file_is_read_as_its_bytes_are)
 {
     char path[] = "/tmp/tarn_trace_XXXXXX";
 
@@ -508,43 +495,11 @@ START_TEST(a_file_is_read_as_its_bytes_are)
     ck_assert_str_eq(error, "is larger than 1 GiB, as no recording is");
     ck_assert_int_eq(unlink(path), 0);
 }
-END_TEST
 
-START_TEST(what_is_no_file_is_refused)
+TEST(refused, what_is_no_file_is_refused)
 {
     ck_assert(!bench_trace_load("/nowhere/at/all", &trace, error));
     ck_assert_str_eq(error, "cannot be opened: No such file or directory");
     ck_assert(!bench_trace_load("/tmp", &trace, error));
     ck_assert_str_eq(error, "is no file");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("trace_file");
-    TCase *good = tcase_create("good");
-    TCase *refused = tcase_create("refused");
-
-    tcase_add_test(good, a_good_trace_is_read);
-    tcase_add_test(good, version_1_has_one_thread);
-    tcase_add_test(good, events_of_version_2_have_their_threads);
-    tcase_add_test(good, the_last_thread_that_is_allowed_is_read);
-    tcase_add_test(good, many_steps_are_all_kept);
-    tcase_add_test(good, a_file_is_read_as_its_bytes_are);
-    suite_add_tcase(suite, good);
-    tcase_add_test(refused, what_is_no_trace_is_refused);
-    tcase_add_test(refused, damage_anywhere_is_seen);
-    tcase_add_test(refused, counts_that_cannot_be_are_refused);
-    tcase_add_test(refused, bad_texts_are_refused);
-    tcase_add_test(refused, bad_sizes_and_numbers_are_refused);
-    tcase_add_test(refused, records_about_blocks_that_are_not_live_are_refused);
-    tcase_add_test(refused, bad_streams_sizes_and_marks_are_refused);
-    tcase_add_test(refused, bad_threads_are_refused);
-    tcase_add_test(refused, a_recording_begins_once_and_before_its_events);
-    tcase_add_test(refused, sums_that_do_not_agree_are_refused);
-    tcase_add_test(refused, more_bytes_live_than_a_device_holds_are_refused);
-    tcase_add_test(refused, no_bytes_whatever_break_the_reader);
-    tcase_add_test(refused, what_is_no_file_is_refused);
-    suite_add_tcase(suite, refused);
-    return test_main(suite);
 }

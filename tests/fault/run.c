@@ -238,9 +238,9 @@ int fault_main(const struct fault_scenario *given)
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (points == MAP_FAILED)
         return 1;
-    failed = test_main(clean_suite());
+    failed = test_main(srunner_create(clean_suite()));
     if (failed == 0)
-        failed = test_main(fault_suite());
+        failed = test_main(srunner_create(fault_suite()));
     for (enum course course = 0; course < COURSES; course++) {
         seen = seen && points[course][FAULT_DRIVER] > 0 && points[course][FAULT_HOST] > 0;
         (void)printf("%llu driver calls, %llu host allocations\n",

@@ -452,7 +452,9 @@ static void report(const struct thread *all, int count, const tarn_stats *stats)
         (unsigned long long)(stats->mapped_bytes.all.peak >> 20));
 }
 
-START_TEST(every_block_keeps_its_pattern)
+GROUP(soak, NULL, .timeout = (double)(4 * test_setting("TARN_SOAK_SECONDS", SECONDS) + 120))
+
+TEST(soak, every_block_keeps_its_pattern)
 {
     bool simulated;
     uint64_t seconds = test_setting("TARN_SOAK_SECONDS", SECONDS);
@@ -504,16 +506,4 @@ START_TEST(every_block_keeps_its_pattern)
                 after.user_objects == before.user_objects && after.streams == before.streams);
     }
     (void)printf("no mismatch\n");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("soak");
-    TCase *tcase = tcase_create("soak");
-
-    tcase_set_timeout(tcase, (double)(4 * test_setting("TARN_SOAK_SECONDS", SECONDS) + 120));
-    tcase_add_test(tcase, every_block_keeps_its_pattern);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

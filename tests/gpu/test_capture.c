@@ -6,7 +6,10 @@
 
 enum { WORDS = 1 << 18 };
 
-START_TEST(a_capture_grows_on_the_device)
+SUITE("captures")
+GROUP(captures, test_world_open, test_world_close, .timeout = 120)
+
+TEST(captures, a_capture_grows_on_the_device)
 {
     enum { COUNT = 12 };
     void *blocks[COUNT];
@@ -41,9 +44,8 @@ START_TEST(a_capture_grows_on_the_device)
             OK(tarn_free(blocks[i]));
     }
 }
-END_TEST
 
-START_TEST(forked_streams_allocate_and_join)
+TEST(captures, forked_streams_allocate_and_join)
 {
     void *output = test_malloc(WORDS * 4);
     tarn_capture *capture = NULL;
@@ -71,9 +73,8 @@ START_TEST(forked_streams_allocate_and_join)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(the_users_own_capture_is_adopted)
+TEST(captures, the_users_own_capture_is_adopted)
 {
     void *output = test_malloc(WORDS * 4);
     tarn_route *route;
@@ -98,7 +99,6 @@ START_TEST(the_users_own_capture_is_adopted)
     }
     OK(tarn_free(output));
 }
-END_TEST
 
 static tn_cu_context context;
 
@@ -129,7 +129,7 @@ static void work_elsewhere(void *argument)
     OK(tarn_pool_destroy(pool));
 }
 
-START_TEST(another_threads_allocations_break_no_global_capture)
+TEST(captures, another_threads_allocations_break_no_global_capture)
 {
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
@@ -149,9 +149,8 @@ START_TEST(another_threads_allocations_break_no_global_capture)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(a_capture_of_a_blocking_stream_lives_beside_the_default_stream)
+TEST(captures, a_capture_of_a_blocking_stream_lives_beside_the_default_stream)
 {
     tn_cu_stream blocking = test_blocking_stream();
     tarn_capture *capture = NULL;
@@ -176,9 +175,8 @@ START_TEST(a_capture_of_a_blocking_stream_lives_beside_the_default_stream)
     OK(tarn_free(block));
     test_destroy_stream(blocking);
 }
-END_TEST
 
-START_TEST(broken_captures_are_aborted_and_the_stream_is_good_again)
+TEST(captures, broken_captures_are_aborted_and_the_stream_is_good_again)
 {
     for (int round = 0; round < 5; round++) {
         tarn_capture *capture = NULL;
@@ -205,9 +203,8 @@ START_TEST(broken_captures_are_aborted_and_the_stream_is_good_again)
     OK(tarn_pool_trim(world.pool, NULL));
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
 }
-END_TEST
 
-START_TEST(a_fork_that_was_not_joined_breaks_only_its_capture)
+TEST(captures, a_fork_that_was_not_joined_breaks_only_its_capture)
 {
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
@@ -223,7 +220,6 @@ START_TEST(a_fork_that_was_not_joined_breaks_only_its_capture)
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
     ck_assert_int_eq(test_capture_status(world.side), TN_CU_CAPTURE_STATUS_NONE);
 }
-END_TEST
 
 static void end_elsewhere(void *argument)
 {
@@ -239,7 +235,7 @@ static void abort_elsewhere(void *argument)
     OK(tarn_capture_abort(argument));
 }
 
-START_TEST(the_wrong_thread_ends_nothing_and_may_abort)
+TEST(captures, the_wrong_thread_ends_nothing_and_may_abort)
 {
     tarn_capture *capture = NULL;
     tarn_graph *graph = NULL;
@@ -259,10 +255,9 @@ START_TEST(the_wrong_thread_ends_nothing_and_may_abort)
     test_elsewhere(abort_elsewhere, capture);
     ck_assert_int_eq(test_capture_status(world.stream), TN_CU_CAPTURE_STATUS_NONE);
 }
-END_TEST
 
 /* The copy on the side stream is slow: what used its source early would show. */
-START_TEST(memory_used_on_a_forked_stream_is_used_again_after_the_join)
+TEST(captures, memory_used_on_a_forked_stream_is_used_again_after_the_join)
 {
     void *outputs[2] = {test_malloc(WORDS * 4), test_malloc(WORDS * 4)};
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
@@ -301,7 +296,6 @@ START_TEST(memory_used_on_a_forked_stream_is_used_again_after_the_join)
     OK(tarn_free(outputs[0]));
     OK(tarn_free(outputs[1]));
 }
-END_TEST
 
 /* A body that fills a temporary block and copies it out; where the block was. */
 static void *capture_body(tarn_capture *outer, tn_cu_graph body, uint32_t value, void *output)
@@ -344,7 +338,7 @@ static void expect_bodies(tn_cu_conditional_type type, unsigned int size, unsign
     OK(tarn_free(output));
 }
 
-START_TEST(the_end_of_a_broken_capture_names_the_last_node)
+TEST(captures, the_end_of_a_broken_capture_names_the_last_node)
 {
     for (size_t i = 0; i < TEST_BREAKS; i++) {
         tn_cu_stream stream = test_blocking_stream();
@@ -364,35 +358,11 @@ START_TEST(the_end_of_a_broken_capture_names_the_last_node)
         test_destroy_stream(stream);
     }
 }
-END_TEST
 
-START_TEST(bodies_that_exclude_each_other_share_memory)
+TEST(captures, bodies_that_exclude_each_other_share_memory)
 {
     expect_bodies(TN_CU_GRAPH_COND_IF, 2, 1, 10);
     expect_bodies(TN_CU_GRAPH_COND_IF, 2, 0, 20);
     for (unsigned int value = 0; value < 4; value++)
         expect_bodies(TN_CU_GRAPH_COND_SWITCH, 4, value, 10 * (value + 1));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("captures");
-    TCase *tcase = tcase_create("captures");
-
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, a_capture_grows_on_the_device);
-    tcase_add_test(tcase, forked_streams_allocate_and_join);
-    tcase_add_test(tcase, the_users_own_capture_is_adopted);
-    tcase_add_test(tcase, another_threads_allocations_break_no_global_capture);
-    tcase_add_test(tcase, a_capture_of_a_blocking_stream_lives_beside_the_default_stream);
-    tcase_add_test(tcase, broken_captures_are_aborted_and_the_stream_is_good_again);
-    tcase_add_test(tcase, a_fork_that_was_not_joined_breaks_only_its_capture);
-    tcase_add_test(tcase, the_wrong_thread_ends_nothing_and_may_abort);
-    tcase_add_test(tcase, memory_used_on_a_forked_stream_is_used_again_after_the_join);
-    tcase_add_test(tcase, the_end_of_a_broken_capture_names_the_last_node);
-    tcase_add_test(tcase, bodies_that_exclude_each_other_share_memory);
-    return test_main(suite);
 }

@@ -78,27 +78,27 @@ static void check_contents(tarn_contents contents, size_t beside)
         OK(tarn_free(more));
 }
 
-START_TEST(a_quarter_of_a_gib_comes_back_to_the_bit)
+SUITE("checkpoints")
+GROUP(checkpoints, test_world_open, test_world_close, .timeout = 120)
+
+TEST(checkpoints, a_quarter_of_a_gib_comes_back_to_the_bit)
 {
     check_contents(TARN_CONTENTS_DEVICE, 0);
 }
-END_TEST
 
-START_TEST(larger_contents_come_back_to_the_bit)
+TEST(checkpoints, larger_contents_come_back_to_the_bit)
 {
     check_contents(TARN_CONTENTS_DEVICE, 512 * MIB);
     check_contents(TARN_CONTENTS_DEVICE, 1024 * MIB);
 }
-END_TEST
 
-START_TEST(a_quarter_of_a_gib_comes_back_from_host_memory)
+TEST(checkpoints, a_quarter_of_a_gib_comes_back_from_host_memory)
 {
     check_contents(TARN_CONTENTS_HOST, 0);
     check_contents(TARN_CONTENTS_HOST, 0); /* from memory that was kept */
 }
-END_TEST
 
-START_TEST(a_bit_of_the_contents_that_has_changed_is_found)
+TEST(checkpoints, a_bit_of_the_contents_that_has_changed_is_found)
 {
     static const size_t sizes[] = {1, 15, 16, 4095, 65536, 65537, 1000003, 32 * MIB + 9};
     enum { COUNT = sizeof sizes / sizeof sizes[0] };
@@ -123,9 +123,8 @@ START_TEST(a_bit_of_the_contents_that_has_changed_is_found)
     for (int i = 0; i < COUNT; i++)
         OK(tarn_free(blocks[i]));
 }
-END_TEST
 
-START_TEST(a_restore_between_replays_rewinds_the_graphs_state)
+TEST(checkpoints, a_restore_between_replays_rewinds_the_graphs_state)
 {
     enum { WORDS = 1 << 20 };
     tarn_checkpoint *checkpoint = NULL;
@@ -156,9 +155,8 @@ START_TEST(a_restore_between_replays_rewinds_the_graphs_state)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(state));
 }
-END_TEST
 
-START_TEST(a_replay_after_a_restore_of_trimmed_memory_is_right)
+TEST(checkpoints, a_replay_after_a_restore_of_trimmed_memory_is_right)
 {
     enum { WORDS = 1 << 20 };
     void *input = test_alloc(world.pool, 64 * MIB, world.side);
@@ -185,9 +183,8 @@ START_TEST(a_replay_after_a_restore_of_trimmed_memory_is_right)
     OK(tarn_free(input));
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(revived_memory_under_a_kernel_is_waited_for)
+TEST(checkpoints, revived_memory_under_a_kernel_is_waited_for)
 {
     enum { WORDS = 1 << 20 };
     void *block = test_alloc(world.pool, WORDS * 4, world.stream);
@@ -204,7 +201,6 @@ START_TEST(revived_memory_under_a_kernel_is_waited_for)
     OK(tarn_checkpoint_destroy(checkpoint));
     OK(tarn_free(block));
 }
-END_TEST
 
 /* A step of a few kinds of nodes on two streams, with memory in between. */
 static tarn_graph *capture_step(void *weights, void *output, uint32_t value)
@@ -226,7 +222,7 @@ static tarn_graph *capture_step(void *weights, void *output, uint32_t value)
     return test_capture_end(capture);
 }
 
-START_TEST(a_step_that_is_captured_again_after_a_restore_is_the_same_graph)
+TEST(checkpoints, a_step_that_is_captured_again_after_a_restore_is_the_same_graph)
 {
     enum { WORDS = 4096 };
     void *weights = test_filled(WORDS, 5);
@@ -264,7 +260,6 @@ START_TEST(a_step_that_is_captured_again_after_a_restore_is_the_same_graph)
     OK(tarn_free(elsewhere));
     OK(tarn_free(output));
 }
-END_TEST
 
 /* Forty replays of a graph of another pool, guarded, each of which reads a block for a while when that is restored: they read
  * what was there, and the next one what the restore has put there. */
@@ -311,29 +306,8 @@ static void check_guarded(tarn_guard guard)
     OK(tarn_pool_destroy(graphs));
 }
 
-START_TEST(no_replay_of_a_guarded_graph_reads_restored_bytes_before_its_time)
+TEST(checkpoints, no_replay_of_a_guarded_graph_reads_restored_bytes_before_its_time)
 {
     check_guarded(TARN_GUARD_KEEP);
     check_guarded(TARN_GUARD_REFUSE);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("checkpoints");
-    TCase *tcase = tcase_create("checkpoints");
-
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, a_quarter_of_a_gib_comes_back_to_the_bit);
-    tcase_add_test(tcase, larger_contents_come_back_to_the_bit);
-    tcase_add_test(tcase, a_quarter_of_a_gib_comes_back_from_host_memory);
-    tcase_add_test(tcase, a_bit_of_the_contents_that_has_changed_is_found);
-    tcase_add_test(tcase, a_restore_between_replays_rewinds_the_graphs_state);
-    tcase_add_test(tcase, a_replay_after_a_restore_of_trimmed_memory_is_right);
-    tcase_add_test(tcase, a_step_that_is_captured_again_after_a_restore_is_the_same_graph);
-    tcase_add_test(tcase, revived_memory_under_a_kernel_is_waited_for);
-    tcase_add_test(tcase, no_replay_of_a_guarded_graph_reads_restored_bytes_before_its_time);
-    return test_main(suite);
 }

@@ -30,7 +30,10 @@ static void expect_taken(uint64_t mapped, uint64_t cached)
     ck_assert_uint_eq(free_before - test_free_bytes(), mapped + cached);
 }
 
-START_TEST(every_byte_is_mapped_cached_or_given_back)
+SUITE("chunks on the GPU")
+GROUP(chunks, open_world, close_world)
+
+TEST(chunks, every_byte_is_mapped_cached_or_given_back)
 {
     tarn_pool *gone = test_pool("gone");
     void *blocks[4];
@@ -56,9 +59,8 @@ START_TEST(every_byte_is_mapped_cached_or_given_back)
     OK(tarn_device_trim(world.device, 15 * MIB, NULL));
     expect_taken(0, 0);
 }
-END_TEST
 
-START_TEST(memory_passes_from_pool_to_pool_through_the_cache)
+TEST(chunks, memory_passes_from_pool_to_pool_through_the_cache)
 {
     for (uint32_t round = 1; round <= 50; round++) {
         tarn_pool *pool = test_pool("round");
@@ -73,10 +75,9 @@ START_TEST(memory_passes_from_pool_to_pool_through_the_cache)
         expect_taken(0, 48 * MIB);
     }
 }
-END_TEST
 
 /* A kernel is at work in the memory that is to go. */
-START_TEST(a_trim_waits_for_the_work_in_what_goes)
+TEST(chunks, a_trim_waits_for_the_work_in_what_goes)
 {
     void *block = test_alloc(world.pool, 32 * MIB, world.stream);
 
@@ -87,9 +88,8 @@ START_TEST(a_trim_waits_for_the_work_in_what_goes)
     CU_OK(test_stream_result(world.stream)); /* nothing was lost */
     expect_taken(0, 0);
 }
-END_TEST
 
-START_TEST(holes_are_filled_with_other_memory)
+TEST(chunks, holes_are_filled_with_other_memory)
 {
     enum { COUNT = 8 };
     void *blocks[COUNT];
@@ -111,10 +111,9 @@ START_TEST(holes_are_filled_with_other_memory)
         OK(tarn_free(blocks[i]));
     }
 }
-END_TEST
 
 /* What is written at the one address stands at the other. */
-START_TEST(a_chunk_of_an_exportable_pool_is_exported)
+TEST(chunks, a_chunk_of_an_exportable_pool_is_exported)
 {
     void *imported;
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
@@ -140,9 +139,8 @@ START_TEST(a_chunk_of_an_exportable_pool_is_exported)
     OK(tarn_pool_destroy(pool));
     expect_taken(0, 0); /* such memory is not cached */
 }
-END_TEST
 
-START_TEST(memory_for_rdma_is_made_where_the_device_can)
+TEST(chunks, memory_for_rdma_is_made_where_the_device_can)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     tarn_pool *pool = NULL;
@@ -164,9 +162,8 @@ START_TEST(memory_for_rdma_is_made_where_the_device_can)
     OK(tarn_free(test_alloc(world.pool, 4 * MIB, world.stream)));
     expect_taken(4 * MIB, 4 * MIB); /* of another kind */
 }
-END_TEST
 
-START_TEST(limits_are_kept_to_the_byte)
+TEST(chunks, limits_are_kept_to_the_byte)
 {
     tarn_device_info info = TARN_DEVICE_INFO_INIT;
     void *block = test_alloc(world.pool, 32 * MIB, world.stream);
@@ -186,9 +183,8 @@ START_TEST(limits_are_kept_to_the_byte)
     OK(tarn_device_set_memory_fraction(world.device, 1));
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(a_gibibyte_goes_and_comes_in_eight_chunks)
+TEST(chunks, a_gibibyte_goes_and_comes_in_eight_chunks)
 {
     void *block = test_alloc(world.pool, GIB, world.stream);
 
@@ -198,24 +194,4 @@ START_TEST(a_gibibyte_goes_and_comes_in_eight_chunks)
     OK(tarn_free(block));
     OK(tarn_pool_trim(world.pool, NULL));
     expect_taken(0, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("chunks on the GPU");
-    TCase *tcase = tcase_create("chunks");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, open_world, close_world);
-    tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, every_byte_is_mapped_cached_or_given_back);
-    tcase_add_test(tcase, memory_passes_from_pool_to_pool_through_the_cache);
-    tcase_add_test(tcase, a_trim_waits_for_the_work_in_what_goes);
-    tcase_add_test(tcase, holes_are_filled_with_other_memory);
-    tcase_add_test(tcase, a_chunk_of_an_exportable_pool_is_exported);
-    tcase_add_test(tcase, memory_for_rdma_is_made_where_the_device_can);
-    tcase_add_test(tcase, limits_are_kept_to_the_byte);
-    tcase_add_test(tcase, a_gibibyte_goes_and_comes_in_eight_chunks);
-    return test_main(suite);
 }

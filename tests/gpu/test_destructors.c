@@ -65,8 +65,10 @@ static void await_destructors(int count)
     ck_assert_int_eq(atomic_load(&destructor_count), count);
 }
 
+GROUP(destructors, open_streams, close_streams)
+
 /* _i: what is destroyed first. */
-START_TEST(the_destructor_runs_behind_the_end_of_the_last_of_many_launches)
+TEST_LOOP(destructors, the_destructor_runs_behind_the_end_of_the_last_of_many_launches, 0, 2)
 {
     uint32_t launches = 0;
 
@@ -94,9 +96,8 @@ START_TEST(the_destructor_runs_behind_the_end_of_the_last_of_many_launches)
         ck_assert_uint_eq(atomic_load(&seen), launches);
     }
 }
-END_TEST
 
-START_TEST(the_destructor_of_an_updated_graph_runs_behind_its_last_launch)
+TEST(destructors, the_destructor_of_an_updated_graph_runs_behind_its_last_launch)
 {
     uint32_t launches = 0;
 
@@ -117,7 +118,6 @@ START_TEST(the_destructor_of_an_updated_graph_runs_behind_its_last_launch)
         await_destructors(2 * round + 2);
     }
 }
-END_TEST
 
 static void await_pools(uint64_t count)
 {
@@ -128,7 +128,7 @@ static void await_pools(uint64_t count)
     ck_assert_uint_eq(test_device_stats().pool_count, count);
 }
 
-START_TEST(adopted_pools_go_behind_running_launches_without_a_wait)
+TEST(destructors, adopted_pools_go_behind_running_launches_without_a_wait)
 {
     uint64_t waits = test_device_stats().idle_waits;
 
@@ -155,7 +155,6 @@ START_TEST(adopted_pools_go_behind_running_launches_without_a_wait)
     for (int i = 0; i < STREAMS; i++)
         ck_assert_int_eq(test_stream_result(streams[i]), TN_CUDA_SUCCESS);
 }
-END_TEST
 
 static tarn_graph *replayed_graph(uint32_t spin_ms)
 {
@@ -173,7 +172,7 @@ static tarn_graph *replayed_graph(uint32_t spin_ms)
 }
 
 /* _i: launches that have ended, or run. */
-START_TEST(a_trim_behind_the_end_of_a_graph_gives_its_memory_back)
+TEST_LOOP(destructors, a_trim_behind_the_end_of_a_graph_gives_its_memory_back, 0, 2)
 {
     for (int round = 0; round < 200; round++) {
         size_t freed = 0;
@@ -193,9 +192,8 @@ START_TEST(a_trim_behind_the_end_of_a_graph_gives_its_memory_back)
     }
     ck_assert_int_eq(test_stream_result(world.stream), TN_CUDA_SUCCESS);
 }
-END_TEST
 
-START_TEST(pools_end_behind_the_end_of_their_graphs)
+TEST(destructors, pools_end_behind_the_end_of_their_graphs)
 {
     for (int round = 0; round < 50; round++) {
         OK(tarn_graph_destroy(replayed_graph((uint32_t)(round % 3))));
@@ -204,10 +202,9 @@ START_TEST(pools_end_behind_the_end_of_their_graphs)
     }
     ck_assert_int_eq(test_stream_result(world.stream), TN_CUDA_SUCCESS);
 }
-END_TEST
 
 /* The driver gives most of these graphs the handle of the one before. The program keeps executables alone. */
-START_TEST(a_graph_with_the_handle_of_a_destroyed_one_is_another)
+TEST(destructors, a_graph_with_the_handle_of_a_destroyed_one_is_another)
 {
     enum { GRAPHS = 50 };
     tn_cu_graphexec execs[GRAPHS];
@@ -237,20 +234,4 @@ START_TEST(a_graph_with_the_handle_of_a_destroyed_one_is_another)
         test_destroy_exec(execs[i]);
     OK(tarn_pool_trim(world.pool, NULL));
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("destructors");
-    TCase *tcase = test_case(suite, "destructors", open_streams, close_streams);
-
-    tcase_add_loop_test(tcase, the_destructor_runs_behind_the_end_of_the_last_of_many_launches, 0,
-                        2);
-    tcase_add_test(tcase, the_destructor_of_an_updated_graph_runs_behind_its_last_launch);
-    tcase_add_test(tcase, adopted_pools_go_behind_running_launches_without_a_wait);
-    tcase_add_loop_test(tcase, a_trim_behind_the_end_of_a_graph_gives_its_memory_back, 0, 2);
-    tcase_add_test(tcase, pools_end_behind_the_end_of_their_graphs);
-    tcase_add_test(tcase, a_graph_with_the_handle_of_a_destroyed_one_is_another);
-    return test_main(suite);
 }

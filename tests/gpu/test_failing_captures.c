@@ -372,7 +372,10 @@ static void expect_same(const struct books *before)
     OK(tarn_pool_validate(world.default_pool));
 }
 
-START_TEST(failing_captures_leave_everything_as_it_was)
+SUITE("failing captures")
+GROUP(captures, test_world_open, test_world_close, .timeout = 300)
+
+TEST(captures, failing_captures_leave_everything_as_it_was)
 {
     uint64_t count = test_setting("TARN_FAILING_CAPTURES", 1000);
     uint64_t seed = test_seed("TARN_FAILING_SEED", 4);
@@ -395,17 +398,4 @@ START_TEST(failing_captures_leave_everything_as_it_was)
     for (int kind = 0; kind < KINDS; kind++)
         run_well((enum kind)kind, TARN_CAPTURE_GLOBAL);
     expect_same(&before);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("failing captures");
-    TCase *tcase = tcase_create("captures");
-
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 300);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, failing_captures_leave_everything_as_it_was);
-    return test_main(suite);
 }

@@ -45,8 +45,11 @@ static tarn_graph *make_graph(void *input)
     return test_capture_end(capture);
 }
 
+SUITE("graph memory")
+GROUP(memory, test_world_open, test_world_close, .name = "graph memory", .timeout = 120)
+
 /* Large and many enough that the driver takes memory for them; and nobody else takes any meanwhile. */
-START_TEST(executables_cost_what_the_device_has_less)
+TEST(memory, executables_cost_what_the_device_has_less)
 {
     void *input = test_alloc(world.default_pool, MIB, world.stream);
     tarn_graph *graphs[GRAPHS];
@@ -94,9 +97,8 @@ START_TEST(executables_cost_what_the_device_has_less)
     ck_assert_uint_eq(of_device().graph_count, 0);
     OK(tarn_free(input));
 }
-END_TEST
 
-START_TEST(memory_of_the_drivers_nodes_is_what_it_has_reserved)
+TEST(memory, memory_of_the_drivers_nodes_is_what_it_has_reserved)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     tarn_graph_memory_info memory;
@@ -117,18 +119,4 @@ START_TEST(memory_of_the_drivers_nodes_is_what_it_has_reserved)
     test_await_destructors(0);
     test_trim_nodes();
     ck_assert_uint_eq(of_device().node_reserved_bytes, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("graph memory");
-    TCase *tcase = tcase_create("graph memory");
-
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, executables_cost_what_the_device_has_less);
-    tcase_add_test(tcase, memory_of_the_drivers_nodes_is_what_it_has_reserved);
-    return test_main(suite);
 }

@@ -2,7 +2,9 @@
 /* Memory on hardware: what the statistics say is what the driver says, and blocks are real. */
 #include "support/world.h"
 
-START_TEST(mapped_bytes_are_what_the_driver_counts_to_the_byte)
+GROUP(memory, test_world_open, test_world_close, .timeout = 120)
+
+TEST(memory, mapped_bytes_are_what_the_driver_counts_to_the_byte)
 {
     enum { COUNT = 24 };
     void *blocks[COUNT];
@@ -28,9 +30,8 @@ START_TEST(mapped_bytes_are_what_the_driver_counts_to_the_byte)
     ck_assert_uint_eq(test_free_bytes(), before);
     ck_assert_uint_eq(test_device_stats().mapped_bytes, 0);
 }
-END_TEST
 
-START_TEST(a_reservation_maps_ahead_and_allocations_map_nothing)
+TEST(memory, a_reservation_maps_ahead_and_allocations_map_nothing)
 {
     void *blocks[16];
     size_t free_bytes;
@@ -47,9 +48,8 @@ START_TEST(a_reservation_maps_ahead_and_allocations_map_nothing)
         OK(tarn_free(blocks[i]));
     }
 }
-END_TEST
 
-START_TEST(every_byte_of_a_block_across_chunks_is_its_own)
+TEST(memory, every_byte_of_a_block_across_chunks_is_its_own)
 {
     static const size_t sizes[] = {2 * MIB + 4, 33 * MIB, 70 * MIB + 512, 300 * MIB, 1024};
     enum { COUNT = sizeof sizes / sizeof sizes[0] };
@@ -64,9 +64,8 @@ START_TEST(every_byte_of_a_block_across_chunks_is_its_own)
     for (int i = 0; i < COUNT; i++)
         OK(tarn_free(blocks[i]));
 }
-END_TEST
 
-START_TEST(all_kinds_of_streams_are_served)
+TEST(memory, all_kinds_of_streams_are_served)
 {
     tn_cu_stream blocking = test_blocking_stream();
     tn_cu_stream streams[] = {NULL, TN_CU_STREAM_LEGACY, TN_CU_STREAM_PER_THREAD, blocking};
@@ -83,9 +82,8 @@ START_TEST(all_kinds_of_streams_are_served)
     OK(tarn_pool_trim(world.default_pool, NULL));
     test_destroy_stream(blocking);
 }
-END_TEST
 
-START_TEST(more_than_the_device_has_is_refused_and_harms_nothing)
+TEST(memory, more_than_the_device_has_is_refused_and_harms_nothing)
 {
     tarn_device_info info = TARN_DEVICE_INFO_INIT;
     void *kept = test_malloc(MIB);
@@ -104,9 +102,8 @@ START_TEST(more_than_the_device_has_is_refused_and_harms_nothing)
     test_expect_words(world.stream, kept, 6, MIB / 4);
     OK(tarn_free(kept));
 }
-END_TEST
 
-START_TEST(the_callers_context_is_left_as_it_was)
+TEST(memory, the_callers_context_is_left_as_it_was)
 {
     tn_cu_context mine = test_context();
     void *address = NULL;
@@ -119,22 +116,4 @@ START_TEST(the_callers_context_is_left_as_it_was)
     OK(tarn_pool_trim(world.default_pool, NULL));
     ck_assert_ptr_null(test_context());
     test_set_context(mine);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("memory");
-    TCase *tcase = tcase_create("memory");
-
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, mapped_bytes_are_what_the_driver_counts_to_the_byte);
-    tcase_add_test(tcase, a_reservation_maps_ahead_and_allocations_map_nothing);
-    tcase_add_test(tcase, every_byte_of_a_block_across_chunks_is_its_own);
-    tcase_add_test(tcase, all_kinds_of_streams_are_served);
-    tcase_add_test(tcase, more_than_the_device_has_is_refused_and_harms_nothing);
-    tcase_add_test(tcase, the_callers_context_is_left_as_it_was);
-    return test_main(suite);
 }

@@ -71,7 +71,10 @@ static void expect_shared(void *block, size_t words)
     test_expect_words(world.stream, block, 42, words);
 }
 
-START_TEST(a_peer_named_at_creation_reads_and_writes)
+SUITE("peers on the GPU")
+GROUP(peers, open_both, close_both)
+
+TEST(peers, a_peer_named_at_creation_reads_and_writes)
 {
     const int peers[] = {1};
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
@@ -86,9 +89,8 @@ START_TEST(a_peer_named_at_creation_reads_and_writes)
     OK(tarn_free(block));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
-START_TEST(a_peer_added_later_reaches_what_is_mapped_and_what_comes)
+TEST(peers, a_peer_added_later_reaches_what_is_mapped_and_what_comes)
 {
     void *before = test_alloc(world.pool, 38 * MIB, world.stream);
     void *after;
@@ -102,9 +104,8 @@ START_TEST(a_peer_added_later_reaches_what_is_mapped_and_what_comes)
     OK(tarn_free(before));
     OK(tarn_free(after));
 }
-END_TEST
 
-START_TEST(access_is_added_while_a_kernel_runs)
+TEST(peers, access_is_added_while_a_kernel_runs)
 {
     void *block = test_alloc(world.pool, 32 * MIB, world.stream);
 
@@ -115,9 +116,8 @@ START_TEST(access_is_added_while_a_kernel_runs)
     expect_shared(block, 8 * MIB);
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(cached_memory_has_the_rights_of_its_new_pool)
+TEST(peers, cached_memory_has_the_rights_of_its_new_pool)
 {
     tarn_pool *shared = test_pool("shared");
     void *block;
@@ -132,10 +132,9 @@ START_TEST(cached_memory_has_the_rights_of_its_new_pool)
     expect_shared(block, MIB);
     OK(tarn_free(block));
 }
-END_TEST
 
 /* Each device has a pool that the other may use. */
-START_TEST(two_devices_use_each_other)
+TEST(peers, two_devices_use_each_other)
 {
     const int first[] = {0};
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
@@ -157,21 +156,4 @@ START_TEST(two_devices_use_each_other)
     OK(tarn_free(block));
     OK(tarn_pool_destroy(pool));
     OK(tarn_device_close(device));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("peers on the GPU");
-    TCase *tcase = tcase_create("peers");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, open_both, close_both);
-    tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, a_peer_named_at_creation_reads_and_writes);
-    tcase_add_test(tcase, a_peer_added_later_reaches_what_is_mapped_and_what_comes);
-    tcase_add_test(tcase, access_is_added_while_a_kernel_runs);
-    tcase_add_test(tcase, cached_memory_has_the_rights_of_its_new_pool);
-    tcase_add_test(tcase, two_devices_use_each_other);
-    return test_main(suite);
 }

@@ -42,7 +42,9 @@ static tarn_graph *make_slow(uint32_t value, void *output, void **temporary)
     return graph;
 }
 
-START_TEST(two_hundred_replays_write_the_right_bytes_at_stable_addresses)
+GROUP(replay, test_world_open, test_world_close, .timeout = 120)
+
+TEST(replay, two_hundred_replays_write_the_right_bytes_at_stable_addresses)
 {
     void *output = test_malloc(WORDS * 4);
     tarn_capture *capture = NULL;
@@ -69,9 +71,8 @@ START_TEST(two_hundred_replays_write_the_right_bytes_at_stable_addresses)
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(graphs_that_share_a_pool_are_right_when_replayed_alternately)
+TEST(replay, graphs_that_share_a_pool_are_right_when_replayed_alternately)
 {
     enum { COUNT = 3 };
     void *outputs[COUNT];
@@ -96,7 +97,6 @@ START_TEST(graphs_that_share_a_pool_are_right_when_replayed_alternately)
         OK(tarn_free(outputs[i]));
     }
 }
-END_TEST
 
 /* Each thread replays its own graph on its own stream, and looks at every word that it wrote. */
 struct replayer {
@@ -123,7 +123,7 @@ static void *replay_and_look(void *argument)
 }
 
 /* The temporary of both is at one address, and each keeps it for 3 ms. */
-START_TEST(graphs_that_share_a_pool_are_right_on_two_streams_from_two_threads)
+TEST(replay, graphs_that_share_a_pool_are_right_on_two_streams_from_two_threads)
 {
     enum { COUNT = 2 };
     struct replayer replayers[COUNT];
@@ -146,9 +146,8 @@ START_TEST(graphs_that_share_a_pool_are_right_on_two_streams_from_two_threads)
         OK(tarn_free(replayers[i].output));
     }
 }
-END_TEST
 
-START_TEST(memory_of_a_graph_destroyed_in_flight_stays_until_its_launch_is_done)
+TEST(replay, memory_of_a_graph_destroyed_in_flight_stays_until_its_launch_is_done)
 {
     void *output = test_malloc(WORDS * 4);
     void *temporary;
@@ -172,9 +171,8 @@ START_TEST(memory_of_a_graph_destroyed_in_flight_stays_until_its_launch_is_done)
     ck_assert_uint_eq(test_stats(world.pool).mapped_bytes, 0);
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(a_pool_is_destroyed_right_after_its_graph)
+TEST(replay, a_pool_is_destroyed_right_after_its_graph)
 {
     void *output = test_malloc(WORDS * 4);
 
@@ -191,10 +189,9 @@ START_TEST(a_pool_is_destroyed_right_after_its_graph)
     test_expect_words(world.stream, output, 6, WORDS);
     OK(tarn_free(output));
 }
-END_TEST
 
 /* Both sections have their temporary at one address; a launch of the old one runs meanwhile. */
-START_TEST(an_update_while_a_launch_runs_disturbs_neither)
+TEST(replay, an_update_while_a_launch_runs_disturbs_neither)
 {
     void *outputs[2] = {test_malloc(WORDS * 4), test_malloc(WORDS * 4)};
 
@@ -223,9 +220,8 @@ START_TEST(an_update_while_a_launch_runs_disturbs_neither)
     OK(tarn_free(outputs[0]));
     OK(tarn_free(outputs[1]));
 }
-END_TEST
 
-START_TEST(a_single_graph_may_change_streams)
+TEST(replay, a_single_graph_may_change_streams)
 {
     void *output = test_malloc(WORDS * 4);
     void *temporary;
@@ -239,23 +235,4 @@ START_TEST(a_single_graph_may_change_streams)
     test_expect_words(world.stream, output, 9, WORDS);
     OK(tarn_graph_destroy(graph));
     OK(tarn_free(output));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("replay");
-    TCase *tcase = tcase_create("replay");
-
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, two_hundred_replays_write_the_right_bytes_at_stable_addresses);
-    tcase_add_test(tcase, graphs_that_share_a_pool_are_right_when_replayed_alternately);
-    tcase_add_test(tcase, graphs_that_share_a_pool_are_right_on_two_streams_from_two_threads);
-    tcase_add_test(tcase, memory_of_a_graph_destroyed_in_flight_stays_until_its_launch_is_done);
-    tcase_add_test(tcase, a_pool_is_destroyed_right_after_its_graph);
-    tcase_add_test(tcase, an_update_while_a_launch_runs_disturbs_neither);
-    tcase_add_test(tcase, a_single_graph_may_change_streams);
-    return test_main(suite);
 }

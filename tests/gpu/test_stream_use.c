@@ -72,33 +72,32 @@ static void free_under_a_kernel(bool free_on, enum when retired)
     OK(tarn_pool_trim(world.default_pool, NULL));
 }
 
-START_TEST(a_block_freed_under_a_kernel_on_a_recorded_stream_keeps_its_contents)
+SUITE("use on several streams")
+GROUP(uses, test_world_open, test_world_close, .name = "stream use", .timeout = 120)
+
+TEST(uses, a_block_freed_under_a_kernel_on_a_recorded_stream_keeps_its_contents)
 {
     free_under_a_kernel(false, NEVER);
 }
-END_TEST
 
-START_TEST(a_block_freed_on_another_stream_keeps_its_contents)
+TEST(uses, a_block_freed_on_another_stream_keeps_its_contents)
 {
     free_under_a_kernel(true, NEVER);
 }
-END_TEST
 
-START_TEST(a_block_whose_recorded_stream_went_before_the_free_keeps_its_contents)
+TEST(uses, a_block_whose_recorded_stream_went_before_the_free_keeps_its_contents)
 {
     free_under_a_kernel(false, BEFORE_THE_FREE);
 }
-END_TEST
 
-START_TEST(a_block_whose_recorded_stream_goes_after_the_free_keeps_its_contents)
+TEST(uses, a_block_whose_recorded_stream_goes_after_the_free_keeps_its_contents)
 {
     free_under_a_kernel(false, AFTER_THE_FREE);
     free_under_a_kernel(true, AFTER_THE_FREE);
 }
-END_TEST
 
 /* Many blocks share one event of their stream: none may come back before it. */
-START_TEST(a_hundred_blocks_freed_under_one_kernel_keep_their_contents)
+TEST(uses, a_hundred_blocks_freed_under_one_kernel_keep_their_contents)
 {
     enum { COUNT = 100, SOME = 1 << 16 };
     tn_cu_stream reader = test_stream();
@@ -130,7 +129,6 @@ START_TEST(a_hundred_blocks_freed_under_one_kernel_keep_their_contents)
     ck_assert_uint_eq(test_stats(world.default_pool).pending_count, 0);
     OK(tarn_pool_trim(world.default_pool, NULL));
 }
-END_TEST
 
 /* A block of the stream that goes, freed before or after that. */
 static void retire_own_stream(bool free_first)
@@ -156,15 +154,14 @@ static void retire_own_stream(bool free_first)
     OK(tarn_pool_trim(world.default_pool, NULL));
 }
 
-START_TEST(memory_of_a_stream_that_goes_keeps_its_contents_until_its_work_has_ended)
+TEST(uses, memory_of_a_stream_that_goes_keeps_its_contents_until_its_work_has_ended)
 {
     retire_own_stream(true);
     retire_own_stream(false);
 }
-END_TEST
 
 /* The branch of a graph that reads a block late runs beside the one that allocates. */
-START_TEST(a_block_freed_in_a_capture_that_forks_keeps_its_contents)
+TEST(uses, a_block_freed_in_a_capture_that_forks_keeps_its_contents)
 {
     void *target = test_alloc(world.pool, WORDS * 4, world.side);
     tarn_capture *capture = NULL;
@@ -194,10 +191,9 @@ START_TEST(a_block_freed_in_a_capture_that_forks_keeps_its_contents)
     OK(tarn_free(target));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* Trim waits for the kernel: unmapped under it, the copy would fault. */
-START_TEST(a_block_pending_while_its_pool_is_trimmed_keeps_its_contents)
+TEST(uses, a_block_pending_while_its_pool_is_trimmed_keeps_its_contents)
 {
     void *source = test_alloc(world.pool, WORDS * 4, world.stream);
     void *target = test_alloc(world.default_pool, WORDS * 4, world.side);
@@ -213,9 +209,8 @@ START_TEST(a_block_pending_while_its_pool_is_trimmed_keeps_its_contents)
     test_expect_words(world.side, target, 5, WORDS);
     OK(tarn_free(target));
 }
-END_TEST
 
-START_TEST(a_block_is_reused_when_its_recorded_stream_is_done)
+TEST(uses, a_block_is_reused_when_its_recorded_stream_is_done)
 {
     void *address = test_malloc(32 * MIB);
 
@@ -226,9 +221,8 @@ START_TEST(a_block_is_reused_when_its_recorded_stream_is_done)
     ck_assert_ptr_eq(test_malloc(32 * MIB), address);
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(calls_that_need_no_wait_return_while_the_gpu_is_busy)
+TEST(uses, calls_that_need_no_wait_return_while_the_gpu_is_busy)
 {
     void *address = test_malloc(WORDS * 4);
     uint64_t begun;
@@ -245,9 +239,8 @@ START_TEST(calls_that_need_no_wait_return_while_the_gpu_is_busy)
     ck_assert_uint_eq(test_stats(world.default_pool).pending_count, 1);
     test_synchronize(world.side);
 }
-END_TEST
 
-START_TEST(trim_under_a_kernel_elsewhere_takes_nothing_that_it_uses)
+TEST(uses, trim_under_a_kernel_elsewhere_takes_nothing_that_it_uses)
 {
     void *kept = test_alloc(world.pool, WORDS * 4, world.side);
     void *used = test_alloc(world.pool, 32 * MIB, world.side);
@@ -266,9 +259,8 @@ START_TEST(trim_under_a_kernel_elsewhere_takes_nothing_that_it_uses)
     test_expect_words(world.side, kept, 7, WORDS);
     OK(tarn_free(kept));
 }
-END_TEST
 
-START_TEST(destroying_a_pool_waits_for_the_kernel_that_uses_it)
+TEST(uses, destroying_a_pool_waits_for_the_kernel_that_uses_it)
 {
     tarn_pool *pool = test_pool("waits");
     void *block = test_alloc(pool, 32 * MIB, world.side);
@@ -279,9 +271,8 @@ START_TEST(destroying_a_pool_waits_for_the_kernel_that_uses_it)
     OK(tarn_pool_destroy(pool));
     ck_assert_int_eq(test_stream_result(world.side), TN_CUDA_SUCCESS);
 }
-END_TEST
 
-START_TEST(a_stream_that_captures_when_a_block_is_freed_is_asked_later)
+TEST(uses, a_stream_that_captures_when_a_block_is_freed_is_asked_later)
 {
     void *address = test_malloc(WORDS * 4);
     tarn_capture *capture = NULL;
@@ -298,29 +289,4 @@ START_TEST(a_stream_that_captures_when_a_block_is_freed_is_asked_later)
     OK(tarn_free(test_malloc(192 * MIB)));
     ck_assert_uint_eq(test_stats(world.default_pool).pending_count, 0);
     OK(tarn_graph_destroy(graph));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("use on several streams");
-    TCase *tcase = tcase_create("stream use");
-
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_test(tcase, a_block_freed_under_a_kernel_on_a_recorded_stream_keeps_its_contents);
-    tcase_add_test(tcase, a_block_freed_on_another_stream_keeps_its_contents);
-    tcase_add_test(tcase, a_block_whose_recorded_stream_went_before_the_free_keeps_its_contents);
-    tcase_add_test(tcase, a_block_whose_recorded_stream_goes_after_the_free_keeps_its_contents);
-    tcase_add_test(tcase, a_hundred_blocks_freed_under_one_kernel_keep_their_contents);
-    tcase_add_test(tcase, memory_of_a_stream_that_goes_keeps_its_contents_until_its_work_has_ended);
-    tcase_add_test(tcase, a_block_freed_in_a_capture_that_forks_keeps_its_contents);
-    tcase_add_test(tcase, a_block_pending_while_its_pool_is_trimmed_keeps_its_contents);
-    tcase_add_test(tcase, a_block_is_reused_when_its_recorded_stream_is_done);
-    tcase_add_test(tcase, calls_that_need_no_wait_return_while_the_gpu_is_busy);
-    tcase_add_test(tcase, trim_under_a_kernel_elsewhere_takes_nothing_that_it_uses);
-    tcase_add_test(tcase, destroying_a_pool_waits_for_the_kernel_that_uses_it);
-    tcase_add_test(tcase, a_stream_that_captures_when_a_block_is_freed_is_asked_later);
-    return test_main(suite);
 }

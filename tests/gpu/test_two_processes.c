@@ -242,7 +242,16 @@ static void await_others(void)
     ck_assert_int_eq(read(STDIN_FILENO, &byte, 1), 0);
 }
 
-START_TEST(a_process_gets_on)
+/* The suite runs itself again, once for each of the two. */
+static bool is_one_process(void)
+{
+    return getenv("TARN_TWO_PROCESSES_ROLE") != NULL;
+}
+
+SUITE("two processes")
+GROUP(processes, NULL, .name = "two processes", .timeout = (double)(4 * seconds_of_run() + 60))
+
+TEST_WITH(processes, a_process_gets_on, 0, 1, .left_out = !is_one_process())
 {
     double window = (double)seconds_of_run() / WINDOWS;
     size_t part_bytes;
@@ -270,7 +279,6 @@ START_TEST(a_process_gets_on)
     }
     end_process();
 }
-END_TEST
 
 /* The program that starts two of itself. */
 struct process {
@@ -339,7 +347,7 @@ static int read_windows(int number, const struct process *process, uint64_t *ref
     return windows;
 }
 
-START_TEST(two_processes_get_on)
+TEST_WITH(processes, two_processes_get_on, 0, 1, .left_out = is_one_process())
 {
     struct process processes[PROCESSES];
     uint64_t refused[PROCESSES] = {0};
@@ -363,20 +371,4 @@ START_TEST(two_processes_get_on)
     }
     if (!is_simulated())
         ck_assert_msg(refused[0] > 0 && refused[1] > 0, "there was memory enough for both");
-}
-END_TEST
-
-int main(void)
-{
-    bool is_one = getenv("TARN_TWO_PROCESSES_ROLE") != NULL;
-    Suite *suite = suite_create("two processes");
-    TCase *tcase = tcase_create("two processes");
-
-    tcase_set_timeout(tcase, (double)(4 * seconds_of_run() + 60));
-    if (is_one)
-        tcase_add_test(tcase, a_process_gets_on);
-    else
-        tcase_add_test(tcase, two_processes_get_on);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -12,7 +12,16 @@
 
 enum { SEEDS = 20, STEPS = 1200 };
 
-START_TEST(the_library_does_what_the_oracle_says)
+static int seeds(void)
+{
+    return model_setting("TARN_MODEL_SEED", 0) != 0 ? 1
+                                                    : (int)model_setting("TARN_MODEL_SEEDS", SEEDS);
+}
+
+SUITE("random operations")
+GROUP(oracle, NULL, .name = "beside an oracle", .timeout = 120)
+
+TEST_LOOP(oracle, the_library_does_what_the_oracle_says, 1, seeds() + 1)
 {
     static char line[160];
     uint64_t seed = test_seed("TARN_MODEL_SEED", (uint64_t)_i);
@@ -23,19 +32,4 @@ START_TEST(the_library_does_what_the_oracle_says)
                    (unsigned long long)seed, (unsigned long long)steps);
     model_repeat_with(line);
     model_run_random(seed, steps);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("random operations");
-    TCase *tcase = tcase_create("beside an oracle");
-    int seeds = model_setting("TARN_MODEL_SEED", 0) != 0
-                    ? 1
-                    : (int)model_setting("TARN_MODEL_SEEDS", SEEDS);
-
-    tcase_set_timeout(tcase, 120);
-    tcase_add_loop_test(tcase, the_library_does_what_the_oracle_says, 1, seeds + 1);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -71,7 +71,15 @@ static void run(uint64_t seed, uint64_t steps)
     test_same_ledger(&ledger);
 }
 
-START_TEST(threads_do_what_their_oracles_say)
+static int seeds(void)
+{
+    return model_setting("TARN_MODEL_SEED", 0) != 0 ? 1 : SEEDS;
+}
+
+SUITE("random operations of threads")
+GROUP(oracles, NULL, .name = "beside oracles", .timeout = 120)
+
+TEST_LOOP(oracles, threads_do_what_their_oracles_say, 1, seeds() + 1)
 {
     static char line[160];
     uint64_t seed = test_seed("TARN_MODEL_SEED", (uint64_t)_i);
@@ -82,17 +90,4 @@ START_TEST(threads_do_what_their_oracles_say)
                    (unsigned long long)seed, (unsigned long long)steps);
     model_repeat_with(line);
     run(seed, steps);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("random operations of threads");
-    TCase *tcase = tcase_create("beside oracles");
-    int seeds = model_setting("TARN_MODEL_SEED", 0) != 0 ? 1 : SEEDS;
-
-    tcase_set_timeout(tcase, 120);
-    tcase_add_loop_test(tcase, threads_do_what_their_oracles_say, 1, seeds + 1);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

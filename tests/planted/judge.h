@@ -21,9 +21,7 @@ struct planted_expected {
 
 void planted_judge(const tarn_audit *audit, const struct planted_expected *expected);
 
-/* Appends the audit's JSON, on one line, to the file that TARN_TEST_AUDITS names, where it names one. The second
- * forgets what an earlier run appended. */
+/* Appends the audit's JSON, on one line, to the file that TARN_TEST_AUDITS names, where it names one. */
 void planted_note_json(const tarn_audit *audit);
-void planted_forget_json(void);
 
 #endif

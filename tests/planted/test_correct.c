@@ -7,7 +7,15 @@ enum { PAGE_BYTES = 2 << 20 };
 
 /* -- Blocks ----------------------------------------------------------------------------------------- */
 
-START_TEST(inputs_are_of_the_default_pool_and_outputs_of_the_own)
+static void close_world(void)
+{
+    test_await_destructors(0);
+    planted_close();
+}
+
+GROUP(blocks, planted_open_for_tarn, close_world)
+
+TEST(blocks, inputs_are_of_the_default_pool_and_outputs_of_the_own)
 {
     tarn_capture *capture = begin();
     void *output = test_malloc(BYTES);
@@ -19,9 +27,8 @@ START_TEST(inputs_are_of_the_default_pool_and_outputs_of_the_own)
     destroy(graph);
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(weights_are_in_another_private_pool)
+TEST(blocks, weights_are_in_another_private_pool)
 {
     tarn_pool *other = test_pool("weights");
     void *weights = test_alloc(other, BYTES, world.stream);
@@ -35,9 +42,8 @@ START_TEST(weights_are_in_another_private_pool)
     OK(tarn_free(weights));
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
-START_TEST(blocks_of_the_own_pool_live_since_before_the_capture)
+TEST(blocks, blocks_of_the_own_pool_live_since_before_the_capture)
 {
     void *block = test_alloc(world.pool, BYTES, world.stream);
     tarn_capture *capture = begin();
@@ -49,9 +55,8 @@ START_TEST(blocks_of_the_own_pool_live_since_before_the_capture)
     destroy(graph);
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(temporaries_are_freed_in_the_capture)
+TEST(blocks, temporaries_are_freed_in_the_capture)
 {
     tarn_capture *capture = begin();
     char *temporary = test_malloc(BYTES);
@@ -63,9 +68,8 @@ START_TEST(temporaries_are_freed_in_the_capture)
     expect(graph, COUNTS([TARN_POINTER_REUSED] = 2));
     destroy(graph);
 }
-END_TEST
 
-START_TEST(an_output_lies_where_a_temporary_was)
+TEST(blocks, an_output_lies_where_a_temporary_was)
 {
     tarn_capture *capture = begin();
     void *temporary = test_malloc(BYTES);
@@ -82,10 +86,9 @@ START_TEST(an_output_lies_where_a_temporary_was)
     destroy(graph);
     OK(tarn_free(output));
 }
-END_TEST
 
 /* The graph keeps the memory all the same. */
-START_TEST(an_output_is_freed_behind_the_capture)
+TEST(blocks, an_output_is_freed_behind_the_capture)
 {
     tarn_capture *capture = begin();
     void *output = test_malloc(BYTES);
@@ -101,9 +104,8 @@ START_TEST(an_output_is_freed_behind_the_capture)
     destroy(graph);
     OK(tarn_free(next));
 }
-END_TEST
 
-START_TEST(a_copy_ends_with_its_blocks_last_byte)
+TEST(blocks, a_copy_ends_with_its_blocks_last_byte)
 {
     void *block = test_alloc(world.pool, BYTES - 3, world.stream);
     tarn_capture *capture = begin();
@@ -117,11 +119,12 @@ START_TEST(a_copy_ends_with_its_blocks_last_byte)
     destroy(graph);
     OK(tarn_free(block));
 }
-END_TEST
 
 /* -- Several graphs --------------------------------------------------------------------------------- */
 
-START_TEST(a_later_graph_of_the_pool_uses_what_an_earlier_one_freed)
+GROUP(several, planted_open_for_tarn, close_world, .name = "several graphs")
+
+TEST(several, a_later_graph_of_the_pool_uses_what_an_earlier_one_freed)
 {
     tarn_capture *capture = begin();
     void *temporary = test_malloc(BYTES);
@@ -143,9 +146,8 @@ START_TEST(a_later_graph_of_the_pool_uses_what_an_earlier_one_freed)
     destroy(later);
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(a_graph_has_memory_of_two_pools)
+TEST(several, a_graph_has_memory_of_two_pools)
 {
     tarn_pool *other = test_pool("second");
     tarn_capture *capture = begin();
@@ -162,10 +164,9 @@ START_TEST(a_graph_has_memory_of_two_pools)
     OK(tarn_free(own));
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
 /* A graph over both pools has put their replays in one order. */
-START_TEST(an_output_of_a_pool_in_one_order_is_read)
+TEST(several, an_output_of_a_pool_in_one_order_is_read)
 {
     tarn_pool *other = test_pool("second");
     tarn_capture *capture = begin();
@@ -188,9 +189,8 @@ START_TEST(an_output_of_a_pool_in_one_order_is_read)
     OK(tarn_free(output));
     OK(tarn_pool_destroy(other));
 }
-END_TEST
 
-START_TEST(a_graph_is_updated_with_other_addresses)
+TEST(several, a_graph_is_updated_with_other_addresses)
 {
     tarn_capture *capture = begin();
     void *first = test_malloc(BYTES);
@@ -209,9 +209,8 @@ START_TEST(a_graph_is_updated_with_other_addresses)
     destroy(graph);
     OK(tarn_free(second));
 }
-END_TEST
 
-START_TEST(a_section_is_captured_again_after_a_restore)
+TEST(several, a_section_is_captured_again_after_a_restore)
 {
     void *kept = test_alloc(world.pool, BYTES, world.stream);
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_NONE);
@@ -236,11 +235,12 @@ START_TEST(a_section_is_captured_again_after_a_restore)
     OK(tarn_free(kept));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* -- Captures --------------------------------------------------------------------------------------- */
 
-START_TEST(forked_streams_have_temporaries_of_their_own)
+GROUP(captures, planted_open_for_tarn, close_world)
+
+TEST(captures, forked_streams_have_temporaries_of_their_own)
 {
     tarn_capture *capture = begin();
     void *mine = test_malloc(BYTES);
@@ -259,9 +259,8 @@ START_TEST(forked_streams_have_temporaries_of_their_own)
     destroy(graph);
     OK(tarn_free(mine));
 }
-END_TEST
 
-START_TEST(the_programs_own_capture_is_adopted)
+TEST(captures, the_programs_own_capture_is_adopted)
 {
     tarn_graph *graph;
     void *temporary;
@@ -279,9 +278,8 @@ START_TEST(the_programs_own_capture_is_adopted)
     destroy(graph);
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(a_graph_is_looked_at_while_it_is_captured)
+TEST(captures, a_graph_is_looked_at_while_it_is_captured)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
     void *temporary = test_malloc(BYTES);
@@ -296,9 +294,8 @@ START_TEST(a_graph_is_looked_at_while_it_is_captured)
     expect(graph, COUNTS([TARN_POINTER_REUSED] = 1, [TARN_POINTER_EXTERNAL] = 1));
     destroy(graph);
 }
-END_TEST
 
-START_TEST(of_a_graph_without_an_own_pool_all_blocks_are_external)
+TEST(captures, of_a_graph_without_an_own_pool_all_blocks_are_external)
 {
     void *block = test_alloc(world.pool, BYTES, world.stream);
     tn_cu_graph graph;
@@ -310,9 +307,8 @@ START_TEST(of_a_graph_without_an_own_pool_all_blocks_are_external)
     test_destroy_graph(graph);
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(an_empty_graph_has_no_pointers)
+TEST(captures, an_empty_graph_has_no_pointers)
 {
     tn_cu_graph graph = test_graph();
 
@@ -321,11 +317,12 @@ START_TEST(an_empty_graph_has_no_pointers)
     expect_driver(graph, world.pool, COUNTS(0));
     test_destroy_graph(graph);
 }
-END_TEST
 
 /* -- Graphs in graphs ------------------------------------------------------------------------------- */
 
-START_TEST(graphs_of_the_pool_are_nested)
+GROUP(nested, planted_open_for_tarn, close_world, .name = "graphs in graphs")
+
+TEST(nested, graphs_of_the_pool_are_nested)
 {
     tn_cu_graph outer = test_graph();
     tarn_driver_graph captured;
@@ -346,7 +343,6 @@ START_TEST(graphs_of_the_pool_are_nested)
                   COUNTS([TARN_POINTER_REUSED] = 2, [TARN_POINTER_EXTERNAL] = 2));
     test_destroy_graph(outer);
 }
-END_TEST
 
 /* A conditional node with two bodies, each with a temporary; after the outer capture's own. */
 static tarn_graph *capture_bodies(tarn_audit_body bodies[2])
@@ -370,7 +366,7 @@ static tarn_graph *capture_bodies(tarn_audit_body bodies[2])
     return test_capture_end(capture);
 }
 
-START_TEST(bodies_of_a_conditional_node_have_temporaries)
+TEST(nested, bodies_of_a_conditional_node_have_temporaries)
 {
     tarn_audit_options options = TARN_AUDIT_OPTIONS_INIT;
     tarn_audit *audit = NULL;
@@ -383,9 +379,8 @@ START_TEST(bodies_of_a_conditional_node_have_temporaries)
     judge(audit, 0, COUNTS([TARN_POINTER_REUSED] = 5));
     destroy(graph);
 }
-END_TEST
 
-START_TEST(bodies_that_are_not_handed_in_are_not_inspected)
+TEST(nested, bodies_that_are_not_handed_in_are_not_inspected)
 {
     tarn_audit *audit = NULL;
     tarn_audit_body bodies[2];
@@ -396,11 +391,12 @@ START_TEST(bodies_that_are_not_handed_in_are_not_inspected)
     judge(audit, 1, COUNTS([TARN_POINTER_REUSED] = 1));
     destroy(graph);
 }
-END_TEST
 
 /* -- Not Tarn's ------------------------------------------------------------------------------------- */
 
-START_TEST(memory_nodes_of_the_driver_give_what_kernels_use)
+GROUP(others, planted_open_for_tarn, close_world, .name = "not Tarn's")
+
+TEST(others, memory_nodes_of_the_driver_give_what_kernels_use)
 {
     tarn_capture *capture = begin();
     char *given = test_allocate_node(world.stream, BYTES);
@@ -412,9 +408,8 @@ START_TEST(memory_nodes_of_the_driver_give_what_kernels_use)
     expect(graph, COUNTS([TARN_POINTER_NODE] = 4));
     destroy(graph);
 }
-END_TEST
 
-START_TEST(events_name_no_memory)
+TEST(others, events_name_no_memory)
 {
     tn_cu_event event = test_event();
     tarn_capture *capture = begin();
@@ -428,9 +423,8 @@ START_TEST(events_name_no_memory)
     destroy(graph);
     test_event_destroy(event);
 }
-END_TEST
 
-START_TEST(copies_have_pinned_memory_on_the_host)
+TEST(others, copies_have_pinned_memory_on_the_host)
 {
     char *pinned = test_host_alloc(BYTES);
     tarn_capture *capture = begin();
@@ -445,14 +439,13 @@ START_TEST(copies_have_pinned_memory_on_the_host)
     destroy(graph);
     test_host_free(pinned);
 }
-END_TEST
 
 static void host_function(void *user)
 {
     (void)user;
 }
 
-START_TEST(host_functions_have_arguments_of_any_kind)
+TEST(others, host_functions_have_arguments_of_any_kind)
 {
     static int plain;
     void *pinned = test_host_alloc(BYTES);
@@ -468,9 +461,8 @@ START_TEST(host_functions_have_arguments_of_any_kind)
     destroy(graph);
     test_host_free(pinned);
 }
-END_TEST
 
-START_TEST(linear_memory_is_the_programs)
+TEST(others, linear_memory_is_the_programs)
 {
     char *linear = test_linear_alloc(BYTES);
     tarn_capture *capture = begin();
@@ -485,9 +477,8 @@ START_TEST(linear_memory_is_the_programs)
     destroy(graph);
     test_linear_free(linear);
 }
-END_TEST
 
-START_TEST(numbers_in_parameters_are_no_addresses)
+TEST(others, numbers_in_parameters_are_no_addresses)
 {
     tarn_capture *capture = begin();
     char *output = test_malloc(BYTES);
@@ -502,11 +493,10 @@ START_TEST(numbers_in_parameters_are_no_addresses)
     destroy(graph);
     OK(tarn_free(output));
 }
-END_TEST
 
 /* PyTorch's kernels that work on many tensors have such structs: a list of bytes, and no more of them than there are. What the
  * stack had behind the last one stays: here half of an address in memory that was freed. */
-START_TEST(a_list_of_bytes_ends_in_what_was_an_address)
+TEST(others, a_list_of_bytes_ends_in_what_was_an_address)
 {
     char *before = test_malloc(BYTES);
     const uint64_t mixed = (planted_word(before) & ~(uint64_t)255) + 0x2e;
@@ -520,10 +510,9 @@ START_TEST(a_list_of_bytes_ends_in_what_was_an_address)
     expect(graph, COUNTS([TARN_POINTER_DOUBTFUL] = 1));
     destroy(graph);
 }
-END_TEST
 
 /* And arrays of strides, not all of which are used. What the stack had there may be the end of what is mapped. */
-START_TEST(a_struct_has_what_never_was_an_address_of_memory)
+TEST(others, a_struct_has_what_never_was_an_address_of_memory)
 {
     char *block = test_alloc(world.pool, BYTES, world.stream);
     tarn_capture *capture = begin();
@@ -538,9 +527,8 @@ START_TEST(a_struct_has_what_never_was_an_address_of_memory)
     destroy(graph);
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(parameters_are_packed)
+TEST(others, parameters_are_packed)
 {
     tarn_capture *capture = begin();
     void *output = test_malloc(BYTES);
@@ -553,53 +541,4 @@ START_TEST(parameters_are_packed)
     expect(graph, COUNTS([TARN_POINTER_EXTERNAL] = 1, [TARN_POINTER_LIVE] = 1));
     destroy(graph);
     OK(tarn_free(output));
-}
-END_TEST
-
-static void close_world(void)
-{
-    test_await_destructors(0);
-    planted_close();
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("correct");
-    TCase *blocks = test_case(suite, "blocks", planted_open_for_tarn, close_world);
-    TCase *several = test_case(suite, "several graphs", planted_open_for_tarn, close_world);
-    TCase *captures = test_case(suite, "captures", planted_open_for_tarn, close_world);
-    TCase *nested = test_case(suite, "graphs in graphs", planted_open_for_tarn, close_world);
-    TCase *others = test_case(suite, "not Tarn's", planted_open_for_tarn, close_world);
-
-    planted_forget_json();
-    tcase_add_test(blocks, inputs_are_of_the_default_pool_and_outputs_of_the_own);
-    tcase_add_test(blocks, weights_are_in_another_private_pool);
-    tcase_add_test(blocks, blocks_of_the_own_pool_live_since_before_the_capture);
-    tcase_add_test(blocks, temporaries_are_freed_in_the_capture);
-    tcase_add_test(blocks, an_output_lies_where_a_temporary_was);
-    tcase_add_test(blocks, an_output_is_freed_behind_the_capture);
-    tcase_add_test(blocks, a_copy_ends_with_its_blocks_last_byte);
-    tcase_add_test(several, a_later_graph_of_the_pool_uses_what_an_earlier_one_freed);
-    tcase_add_test(several, a_graph_has_memory_of_two_pools);
-    tcase_add_test(several, an_output_of_a_pool_in_one_order_is_read);
-    tcase_add_test(several, a_graph_is_updated_with_other_addresses);
-    tcase_add_test(several, a_section_is_captured_again_after_a_restore);
-    tcase_add_test(captures, forked_streams_have_temporaries_of_their_own);
-    tcase_add_test(captures, the_programs_own_capture_is_adopted);
-    tcase_add_test(captures, a_graph_is_looked_at_while_it_is_captured);
-    tcase_add_test(captures, of_a_graph_without_an_own_pool_all_blocks_are_external);
-    tcase_add_test(captures, an_empty_graph_has_no_pointers);
-    tcase_add_test(nested, graphs_of_the_pool_are_nested);
-    tcase_add_test(nested, bodies_of_a_conditional_node_have_temporaries);
-    tcase_add_test(nested, bodies_that_are_not_handed_in_are_not_inspected);
-    tcase_add_test(others, memory_nodes_of_the_driver_give_what_kernels_use);
-    tcase_add_test(others, events_name_no_memory);
-    tcase_add_test(others, copies_have_pinned_memory_on_the_host);
-    tcase_add_test(others, host_functions_have_arguments_of_any_kind);
-    tcase_add_test(others, linear_memory_is_the_programs);
-    tcase_add_test(others, numbers_in_parameters_are_no_addresses);
-    tcase_add_test(others, a_list_of_bytes_ends_in_what_was_an_address);
-    tcase_add_test(others, a_struct_has_what_never_was_an_address_of_memory);
-    tcase_add_test(others, parameters_are_packed);
-    return test_main(suite);
 }

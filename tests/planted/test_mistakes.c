@@ -4,29 +4,14 @@
 #include "planted/judge.h"
 #include "planted/plant.h"
 
+GROUP(tarn, planted_open_for_tarn, planted_close, .name = "captured by Tarn")
+GROUP(program, planted_open_for_the_program, planted_close, .name = "captured by the program")
+
 #define CELL(name, carrier, mistake)                                                               \
-    START_TEST(name)                                                                               \
+    TEST(tarn, name)                                                                               \
     {                                                                                              \
         planted_try(CARRIER_##carrier, MISTAKE_##mistake);                                         \
     }                                                                                              \
-    END_TEST
+    TEST_ALSO(program, name)
 
 PLANTED_CELLS(CELL)
-
-static void add_all(TCase *tcase)
-{
-#define ADD(name, carrier, mistake) tcase_add_test(tcase, name);
-    PLANTED_CELLS(ADD)
-#undef ADD
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("mistakes");
-
-    planted_forget_json();
-    add_all(test_case(suite, "captured by Tarn", planted_open_for_tarn, planted_close));
-    add_all(
-        test_case(suite, "captured by the program", planted_open_for_the_program, planted_close));
-    return test_main(suite);
-}

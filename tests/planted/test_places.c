@@ -21,8 +21,16 @@ static void free_joined(void *block)
     (void)test_stats(pool);
 }
 
+static void close_world(void)
+{
+    test_await_destructors(0);
+    planted_close();
+}
+
+GROUP(places, planted_open_for_tarn, close_world)
+
 /* The training step of a resnet18 has it so. */
-START_TEST(a_smaller_output_lies_where_a_temporary_was)
+TEST(places, a_smaller_output_lies_where_a_temporary_was)
 {
     tarn_capture *capture = begin();
     void *temporary = take_and_set(world.stream, LARGE_BYTES);
@@ -37,9 +45,8 @@ START_TEST(a_smaller_output_lies_where_a_temporary_was)
     destroy(graph);
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(temporaries_of_many_sizes_lie_where_an_output_is)
+TEST(places, temporaries_of_many_sizes_lie_where_an_output_is)
 {
     static const size_t sizes[] = {LARGE_BYTES, 512, 4096, LARGE_BYTES, 512, BYTES, 2048};
     enum { SIZES = sizeof sizes / sizeof sizes[0] };
@@ -66,9 +73,8 @@ START_TEST(temporaries_of_many_sizes_lie_where_an_output_is)
     destroy(graph);
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(a_smaller_output_lies_in_the_pool_of_a_capture_without_a_route)
+TEST(places, a_smaller_output_lies_in_the_pool_of_a_capture_without_a_route)
 {
     void *input = test_malloc(BYTES);
     void *temporary;
@@ -89,10 +95,9 @@ START_TEST(a_smaller_output_lies_in_the_pool_of_a_capture_without_a_route)
     OK(tarn_free(output));
     OK(tarn_free(input));
 }
-END_TEST
 
 /* Joined again before the output is allocated: all that came before is before it. */
-START_TEST(a_temporary_is_used_by_a_forked_stream)
+TEST(places, a_temporary_is_used_by_a_forked_stream)
 {
     tarn_capture *capture = begin();
     void *temporary = take_and_set(world.stream, LARGE_BYTES);
@@ -112,10 +117,9 @@ START_TEST(a_temporary_is_used_by_a_forked_stream)
     destroy(graph);
     OK(tarn_free(output));
 }
-END_TEST
 
 /* Forked where the output is allocated, and perhaps before that: a copy that the program makes sure of itself. */
-START_TEST(what_forked_streams_do_beside_an_allocation_is_doubtful)
+TEST(places, what_forked_streams_do_beside_an_allocation_is_doubtful)
 {
     tarn_capture *capture = begin();
     void *temporary = take_and_set(world.stream, LARGE_BYTES);
@@ -135,10 +139,9 @@ START_TEST(what_forked_streams_do_beside_an_allocation_is_doubtful)
     destroy(graph);
     OK(tarn_free(output));
 }
-END_TEST
 
 /* Nothing says when it was to be. */
-START_TEST(a_node_that_was_added_by_hand_is_doubtful)
+TEST(places, a_node_that_was_added_by_hand_is_doubtful)
 {
     tarn_capture *capture = begin();
     void *temporary = take_and_set(world.stream, LARGE_BYTES);
@@ -156,9 +159,8 @@ START_TEST(a_node_that_was_added_by_hand_is_doubtful)
     destroy(graph);
     OK(tarn_free(output));
 }
-END_TEST
 
-START_TEST(a_smaller_output_lies_where_a_temporary_of_a_body_was)
+TEST(places, a_smaller_output_lies_where_a_temporary_of_a_body_was)
 {
     tarn_audit_options options = TARN_AUDIT_OPTIONS_INIT;
     tarn_audit *audit = NULL;
@@ -184,10 +186,9 @@ START_TEST(a_smaller_output_lies_where_a_temporary_of_a_body_was)
     destroy(graph);
     OK(tarn_free(output));
 }
-END_TEST
 
 /* A child graph is a copy: its nodes are not those of the capture. */
-START_TEST(a_smaller_output_of_a_child_graph_is_doubtful_where_a_temporary_was)
+TEST(places, a_smaller_output_of_a_child_graph_is_doubtful_where_a_temporary_was)
 {
     tn_cu_graph outer = test_graph();
     tarn_driver_graph captured;
@@ -205,28 +206,4 @@ START_TEST(a_smaller_output_of_a_child_graph_is_doubtful_where_a_temporary_was)
     test_destroy_graph(outer);
     destroy(inner);
     OK(tarn_free(output));
-}
-END_TEST
-
-static void close_world(void)
-{
-    test_await_destructors(0);
-    planted_close();
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("places");
-    TCase *places = test_case(suite, "places", planted_open_for_tarn, close_world);
-
-    planted_forget_json();
-    tcase_add_test(places, a_smaller_output_lies_where_a_temporary_was);
-    tcase_add_test(places, temporaries_of_many_sizes_lie_where_an_output_is);
-    tcase_add_test(places, a_smaller_output_lies_in_the_pool_of_a_capture_without_a_route);
-    tcase_add_test(places, a_temporary_is_used_by_a_forked_stream);
-    tcase_add_test(places, what_forked_streams_do_beside_an_allocation_is_doubtful);
-    tcase_add_test(places, a_node_that_was_added_by_hand_is_doubtful);
-    tcase_add_test(places, a_smaller_output_lies_where_a_temporary_of_a_body_was);
-    tcase_add_test(places, a_smaller_output_of_a_child_graph_is_doubtful_where_a_temporary_was);
-    return test_main(suite);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sim_test.c -- loads the simulator for a test, and runs all suites. */
+/* sim_test.c -- loads the simulator for a test. */
 #include "sim_test.h"
 
 #include <dlfcn.h>
@@ -258,35 +258,8 @@ tn_cu_result launch_fill(const struct kernels *kernels, tn_cu_stream stream,
     return cu.cuLaunchKernel(kernels->fill, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL);
 }
 
-int main(void)
+/* The driver is of no use after a fork: each test must load it for itself. */
+__attribute__((constructor)) static void fork_always(void)
 {
-    (void)setenv("CK_DEFAULT_TIMEOUT", "60",
-                 0); /* its own four seconds are few on a busy machine */
-    SRunner *runner = srunner_create(entry_suite());
-    srunner_add_suite(runner, knobs_suite());
-    srunner_add_suite(runner, cost_suite());
-    srunner_add_suite(runner, check_suite());
-    srunner_add_suite(runner, check_order_suite());
-    srunner_add_suite(runner, context_suite());
-    srunner_add_suite(runner, vmm_suite());
-    srunner_add_suite(runner, ipc_suite());
-    srunner_add_suite(runner, pointer_suite());
-    srunner_add_suite(runner, share_suite());
-    srunner_add_suite(runner, event_times_suite());
-    srunner_add_suite(runner, stream_suite());
-    srunner_add_suite(runner, launch_suite());
-    srunner_add_suite(runner, library_suite());
-    srunner_add_suite(runner, linear_suite());
-    srunner_add_suite(runner, mempool_suite());
-    srunner_add_suite(runner, capture_suite());
-    srunner_add_suite(runner, capture_rules_suite());
-    srunner_add_suite(runner, graph_suite());
-    srunner_add_suite(runner, graph_life_suite());
-    srunner_add_suite(runner, graph_memory_suite());
-    /* The driver is of no use after a fork: each test must load it for itself. */
-    srunner_set_fork_status(runner, CK_FORK);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    (void)setenv("CK_FORK", "yes", 1);
 }

@@ -13,6 +13,7 @@
 
 #include "abi/cuda.h"
 #include "abi/functions.h"
+#include "support/registry.h"
 #include "tarn/sim.h"
 
 #define MIB ((size_t)1 << 20)
@@ -101,27 +102,5 @@ struct kernels {
 struct kernels load_kernels(void);
 tn_cu_result launch_fill(const struct kernels *kernels, tn_cu_stream stream,
                          tn_cu_deviceptr address, uint32_t value, uint32_t count);
-
-Suite *check_suite(void);
-Suite *check_order_suite(void);
-Suite *cost_suite(void);
-Suite *entry_suite(void);
-Suite *knobs_suite(void);
-Suite *context_suite(void);
-Suite *vmm_suite(void);
-Suite *ipc_suite(void);
-Suite *pointer_suite(void);
-Suite *share_suite(void);
-Suite *event_times_suite(void);
-Suite *stream_suite(void);
-Suite *capture_suite(void);
-Suite *capture_rules_suite(void);
-Suite *graph_suite(void);
-Suite *graph_life_suite(void);
-Suite *graph_memory_suite(void);
-Suite *launch_suite(void);
-Suite *library_suite(void);
-Suite *linear_suite(void);
-Suite *mempool_suite(void);
 
 #endif

@@ -2,7 +2,9 @@
 /* test_capture.c -- how captures begin, fork, join and end, and what they record. */
 #include "capture_things.h"
 
-START_TEST(begin_and_end_answer_wrong_states)
+GROUP(structure, make_capture_things)
+
+TEST(structure, begin_and_end_answer_wrong_states)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     ANSWERS(TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.cuStreamBeginCapture(NULL, 0));
@@ -20,9 +22,8 @@ START_TEST(begin_and_end_answer_wrong_states)
     OK(cu.cuGraphLaunch(exec, stream));
     OK(cu.cuStreamSynchronize(stream));
 }
-END_TEST
 
-START_TEST(capture_info_names_capture_graph_and_frontier)
+TEST(structure, capture_info_names_capture_graph_and_frontier)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     tn_cu_stream side = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -66,9 +67,8 @@ START_TEST(capture_info_names_capture_graph_and_frontier)
     OK(cu.cuStreamGetCaptureInfo(side, &status, &side_id, NULL, NULL, NULL, NULL));
     ck_assert_uint_eq(side_id, id + 1);
 }
-END_TEST
 
-START_TEST(a_fork_without_nodes_need_not_be_joined)
+TEST_LOOP(structure, a_fork_without_nodes_need_not_be_joined, 0, 2)
 {
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_GLOBAL);
     tn_cu_stream side = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -82,10 +82,9 @@ START_TEST(a_fork_without_nodes_need_not_be_joined)
     is_idle(stream);
     is_idle(side);
 }
-END_TEST
 
 /* SG1: each node comes after those that it depends on. */
-START_TEST(fork_and_join_make_the_edges)
+TEST_LOOP(structure, fork_and_join_make_the_edges, 0, 2)
 {
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_GLOBAL);
     tn_cu_stream side = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -119,9 +118,8 @@ START_TEST(fork_and_join_make_the_edges)
     OK(cu.cuGraphGetEdges(graph, NULL, NULL, NULL, &count));
     ck_assert_uint_eq(count, 3);
 }
-END_TEST
 
-START_TEST(a_destroyed_fork_is_joined_by_its_last_event)
+TEST_LOOP(structure, a_destroyed_fork_is_joined_by_its_last_event, 0, 2)
 {
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_GLOBAL);
     tn_cu_stream side = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -137,9 +135,8 @@ START_TEST(a_destroyed_fork_is_joined_by_its_last_event)
         OK(cu.cuStreamWaitEvent(stream, joined, 0));
     end_capture(stream, wait ? TN_CUDA_SUCCESS : TN_CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
 }
-END_TEST
 
-START_TEST(ending_on_a_forked_stream_is_unmatched)
+TEST(structure, ending_on_a_forked_stream_is_unmatched)
 {
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_GLOBAL);
     tn_cu_stream side = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -150,19 +147,17 @@ START_TEST(ending_on_a_forked_stream_is_unmatched)
     is_idle(side);
     is_idle(stream);
 }
-END_TEST
 
-START_TEST(waiting_for_work_outside_breaks_isolation)
+TEST(structure, waiting_for_work_outside_breaks_isolation)
 {
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_GLOBAL);
     OK(cu.cuStreamWaitEvent(stream, new_event(), 0)); /* never recorded */
     ANSWERS(TN_CUDA_ERROR_STREAM_CAPTURE_ISOLATION, cu.cuStreamWaitEvent(stream, there.event, 0));
     end_capture(stream, TN_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
-END_TEST
 
 /* SC1 */
-START_TEST(captures_do_not_merge)
+TEST(structure, captures_do_not_merge)
 {
     tn_cu_stream first = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_GLOBAL);
     tn_cu_stream second = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_GLOBAL);
@@ -171,9 +166,8 @@ START_TEST(captures_do_not_merge)
     is_invalidated(first);
     is_invalidated(second);
 }
-END_TEST
 
-START_TEST(a_captured_event_is_asked_at_the_price_of_the_capture)
+TEST_LOOP(structure, a_captured_event_is_asked_at_the_price_of_the_capture, 0, 2)
 {
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_RELAXED);
     OK(cu.cuEventRecord(there.event, stream));
@@ -181,9 +175,8 @@ START_TEST(a_captured_event_is_asked_at_the_price_of_the_capture)
             _i == 0 ? cu.cuEventQuery(there.event) : cu.cuEventSynchronize(there.event));
     is_invalidated(stream);
 }
-END_TEST
 
-START_TEST(a_stale_event_is_invalid_until_recorded_anew)
+TEST(structure, a_stale_event_is_invalid_until_recorded_anew)
 {
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_GLOBAL);
     OK(cu.cuEventRecord(there.event, stream));
@@ -198,9 +191,8 @@ START_TEST(a_stale_event_is_invalid_until_recorded_anew)
     OK(cu.cuEventRecord(there.event, there.stream));
     OK(cu.cuEventQuery(there.event));
 }
-END_TEST
 
-START_TEST(a_captured_event_recorded_elsewhere_leaves_the_capture_alone)
+TEST(structure, a_captured_event_recorded_elsewhere_leaves_the_capture_alone)
 {
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_RELAXED);
     OK(cu.cuEventRecord(there.event, stream));
@@ -208,7 +200,6 @@ START_TEST(a_captured_event_recorded_elsewhere_leaves_the_capture_alone)
     OK(cu.cuEventQuery(there.event));
     is_active(stream);
 }
-END_TEST
 
 static tn_cu_result end_here(void *stream)
 {
@@ -216,7 +207,7 @@ static tn_cu_result end_here(void *stream)
     return cu.cuStreamEndCapture(stream, &graph);
 }
 
-START_TEST(a_capture_is_ended_by_its_thread_unless_relaxed)
+TEST_LOOP(structure, a_capture_is_ended_by_its_thread_unless_relaxed, 0, 3)
 {
     tn_cu_capture_mode mode = (tn_cu_capture_mode)_i;
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, mode);
@@ -228,14 +219,13 @@ START_TEST(a_capture_is_ended_by_its_thread_unless_relaxed)
     end_capture(stream, TN_CUDA_ERROR_ILLEGAL_STATE);
     ck_assert_uint_eq(ledger().captures, 0);
 }
-END_TEST
 
 static tn_cu_result begin_here(void *stream)
 {
     return cu.cuStreamBeginCapture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
 }
 
-START_TEST(the_capture_of_a_thread_that_ended_stays_in_force)
+TEST(structure, the_capture_of_a_thread_that_ended_stays_in_force)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     OK(elsewhere(begin_here, stream));
@@ -244,10 +234,9 @@ START_TEST(the_capture_of_a_thread_that_ended_stays_in_force)
     OK(alloc_linear());
     OK(cu.cuStreamSynchronize(stream));
 }
-END_TEST
 
 /* SQ4: the side stream is as one that never took part. */
-START_TEST(destroying_the_origin_stream_drops_the_capture)
+TEST(structure, destroying_the_origin_stream_drops_the_capture)
 {
     tarn_sim_ledger before = ledger();
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_GLOBAL);
@@ -261,28 +250,4 @@ START_TEST(destroying_the_origin_stream_drops_the_capture)
     tarn_sim_ledger after = ledger();
     same_ledger(&before, &after);
     OK(alloc_linear());
-}
-END_TEST
-
-Suite *capture_suite(void)
-{
-    Suite *suite = suite_create("capture");
-    TCase *tests = tcase_create("structure");
-    tcase_add_checked_fixture(tests, make_capture_things, NULL);
-    tcase_add_test(tests, begin_and_end_answer_wrong_states);
-    tcase_add_test(tests, capture_info_names_capture_graph_and_frontier);
-    tcase_add_loop_test(tests, a_fork_without_nodes_need_not_be_joined, 0, 2);
-    tcase_add_loop_test(tests, fork_and_join_make_the_edges, 0, 2);
-    tcase_add_loop_test(tests, a_destroyed_fork_is_joined_by_its_last_event, 0, 2);
-    tcase_add_test(tests, ending_on_a_forked_stream_is_unmatched);
-    tcase_add_test(tests, waiting_for_work_outside_breaks_isolation);
-    tcase_add_test(tests, captures_do_not_merge);
-    tcase_add_loop_test(tests, a_captured_event_is_asked_at_the_price_of_the_capture, 0, 2);
-    tcase_add_test(tests, a_stale_event_is_invalid_until_recorded_anew);
-    tcase_add_test(tests, a_captured_event_recorded_elsewhere_leaves_the_capture_alone);
-    tcase_add_loop_test(tests, a_capture_is_ended_by_its_thread_unless_relaxed, 0, 3);
-    tcase_add_test(tests, the_capture_of_a_thread_that_ended_stays_in_force);
-    tcase_add_test(tests, destroying_the_origin_stream_drops_the_capture);
-    suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -82,7 +82,10 @@ static bool forbidden(tn_cu_capture_mode capture, tn_cu_capture_mode thread, boo
     return same || (thread == TN_CU_CAPTURE_MODE_GLOBAL && capture == TN_CU_CAPTURE_MODE_GLOBAL);
 }
 
-START_TEST(unsafe_calls_obey_the_modes_of_capture_and_thread)
+SUITE("capture rules")
+GROUP(rules, make_capture_things)
+
+TEST_LOOP(rules, unsafe_calls_obey_the_modes_of_capture_and_thread, 0, 18 * UNSAFE_CALLS)
 {
     int combination = _i / UNSAFE_CALLS;
     tn_cu_capture_mode capture = (tn_cu_capture_mode)(combination % 3);
@@ -104,9 +107,8 @@ START_TEST(unsafe_calls_obey_the_modes_of_capture_and_thread)
         ck_assert_uint_eq(node_count(end_capture(stream, TN_CUDA_SUCCESS)), 0);
     }
 }
-END_TEST
 
-START_TEST(virtual_memory_is_free_in_every_mode)
+TEST_LOOP(rules, virtual_memory_is_free_in_every_mode, 0, 3)
 {
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, (tn_cu_capture_mode)_i);
     size_t bytes;
@@ -125,9 +127,8 @@ START_TEST(virtual_memory_is_free_in_every_mode)
     OK(cu.cuStreamSynchronize(stream));
     ck_assert_uint_eq(*(volatile unsigned char *)(mapped.address + 63), 3);
 }
-END_TEST
 
-START_TEST(work_elsewhere_and_making_things_are_free)
+TEST(rules, work_elsewhere_and_making_things_are_free)
 {
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_GLOBAL);
     tn_cu_stream other = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -152,7 +153,6 @@ START_TEST(work_elsewhere_and_making_things_are_free)
     is_active(stream);
     end_capture(stream, TN_CUDA_SUCCESS);
 }
-END_TEST
 
 static tn_cu_result synchronize_relaxed(void *unused)
 {
@@ -163,7 +163,7 @@ static tn_cu_result synchronize_relaxed(void *unused)
     return cu.cuCtxSynchronize();
 }
 
-START_TEST(synchronizing_the_context_kills_every_capture)
+TEST(rules, synchronizing_the_context_kills_every_capture)
 {
     tn_cu_stream first = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_RELAXED);
     tn_cu_stream second = capturing(TN_CU_STREAM_DEFAULT, TN_CU_CAPTURE_MODE_THREAD_LOCAL);
@@ -172,9 +172,8 @@ START_TEST(synchronizing_the_context_kills_every_capture)
     end_capture(second, TN_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     OK(cu.cuCtxSynchronize());
 }
-END_TEST
 
-START_TEST(asking_a_capturing_stream_or_launching_into_it_kills_its_capture)
+TEST_LOOP(rules, asking_a_capturing_stream_or_launching_into_it_kills_its_capture, 0, 3)
 {
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_RELAXED);
     tn_cu_result result = _i == 0   ? cu.cuStreamQuery(stream)
@@ -190,7 +189,6 @@ START_TEST(asking_a_capturing_stream_or_launching_into_it_kills_its_capture)
     end_capture(stream, TN_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     OK(cu.cuStreamSynchronize(stream));
 }
-END_TEST
 
 static tn_cu_result legacy_set(void)
 {
@@ -220,7 +218,8 @@ static tn_cu_result (*const legacy_calls[])(void) = {legacy_set,   legacy_copy, 
                                                      legacy_query, legacy_launch, legacy_wait};
 enum { LEGACY_CALLS = sizeof legacy_calls / sizeof legacy_calls[0] };
 
-START_TEST(the_legacy_stream_is_out_of_bounds_while_a_blocking_stream_captures)
+TEST_LOOP(rules, the_legacy_stream_is_out_of_bounds_while_a_blocking_stream_captures, 0,
+          LEGACY_CALLS)
 {
     tn_cu_capture_status status;
     tn_cu_stream stream = capturing(TN_CU_STREAM_DEFAULT, TN_CU_CAPTURE_MODE_RELAXED);
@@ -236,26 +235,23 @@ START_TEST(the_legacy_stream_is_out_of_bounds_while_a_blocking_stream_captures)
     OK(cu.cuCtxSynchronize());
     OK(legacy_calls[_i]());
 }
-END_TEST
 
-START_TEST(the_legacy_stream_is_free_while_others_capture)
+TEST_LOOP(rules, the_legacy_stream_is_free_while_others_capture, 0, LEGACY_CALLS)
 {
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_RELAXED);
     OK(legacy_calls[_i]());
     is_active(stream);
 }
-END_TEST
 
-START_TEST(the_legacy_stream_cannot_join)
+TEST(rules, the_legacy_stream_cannot_join)
 {
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_RELAXED);
     OK(cu.cuEventRecord(there.event, stream));
     ANSWERS(TN_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, cu.cuStreamWaitEvent(NULL, there.event, 0));
     is_invalidated(stream);
 }
-END_TEST
 
-START_TEST(wrong_calls_invalidate_where_the_driver_does)
+TEST(rules, wrong_calls_invalidate_where_the_driver_does)
 {
     tn_cu_stream stream = capturing(TN_CU_STREAM_NON_BLOCKING, TN_CU_CAPTURE_MODE_GLOBAL);
     tn_cu_deviceptr nowhere = reserve(2 * MIB);
@@ -276,14 +272,13 @@ START_TEST(wrong_calls_invalidate_where_the_driver_does)
             cu.cuLaunchKernel(there.kernels.fill, 1, 1, 1, 4096, 1, 1, 0, stream, params, NULL));
     is_invalidated(stream);
 }
-END_TEST
 
 static tn_cu_result exchange_here(void *mode)
 {
     return cu.cuThreadExchangeStreamCaptureMode(mode);
 }
 
-START_TEST(the_mode_of_a_thread_is_its_own_and_begins_global)
+TEST(rules, the_mode_of_a_thread_is_its_own_and_begins_global)
 {
     tn_cu_capture_mode mode = TN_CU_CAPTURE_MODE_RELAXED;
     tn_cu_capture_mode other = TN_CU_CAPTURE_MODE_THREAD_LOCAL;
@@ -295,27 +290,4 @@ START_TEST(the_mode_of_a_thread_is_its_own_and_begins_global)
     ck_assert_int_eq(mode, TN_CU_CAPTURE_MODE_RELAXED);
     mode = (tn_cu_capture_mode)9;
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuThreadExchangeStreamCaptureMode(&mode));
-}
-END_TEST
-
-Suite *capture_rules_suite(void)
-{
-    Suite *suite = suite_create("capture rules");
-    TCase *tests = tcase_create("rules");
-    tcase_add_checked_fixture(tests, make_capture_things, NULL);
-    tcase_add_loop_test(tests, unsafe_calls_obey_the_modes_of_capture_and_thread, 0,
-                        18 * UNSAFE_CALLS);
-    tcase_add_loop_test(tests, virtual_memory_is_free_in_every_mode, 0, 3);
-    tcase_add_test(tests, work_elsewhere_and_making_things_are_free);
-    tcase_add_test(tests, synchronizing_the_context_kills_every_capture);
-    tcase_add_loop_test(tests, asking_a_capturing_stream_or_launching_into_it_kills_its_capture, 0,
-                        3);
-    tcase_add_loop_test(tests, the_legacy_stream_is_out_of_bounds_while_a_blocking_stream_captures,
-                        0, LEGACY_CALLS);
-    tcase_add_loop_test(tests, the_legacy_stream_is_free_while_others_capture, 0, LEGACY_CALLS);
-    tcase_add_test(tests, the_legacy_stream_cannot_join);
-    tcase_add_test(tests, wrong_calls_invalidate_where_the_driver_does);
-    tcase_add_test(tests, the_mode_of_a_thread_is_its_own_and_begins_global);
-    suite_add_tcase(suite, tests);
-    return suite;
 }

@@ -53,15 +53,16 @@ static void no_report(void)
     one_report("cuStreamQuery", "uses a destroyed stream: 0x");
 }
 
-START_TEST(a_destroyed_handle_that_is_used_is_reported)
+GROUP(handles, start_checked, .name = "handles and mappings")
+
+TEST(handles, a_destroyed_handle_that_is_used_is_reported)
 {
     begin_hearing();
     use_destroyed_stream();
     one_report("cuStreamQuery", "uses a destroyed stream: 0x");
 }
-END_TEST
 
-START_TEST(a_destroyed_pool_that_is_used_is_reported)
+TEST(handles, a_destroyed_pool_that_is_used_is_reported)
 {
     tn_cu_pool_props props = {
         .type = TN_CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -74,17 +75,15 @@ START_TEST(a_destroyed_pool_that_is_used_is_reported)
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemPoolTrimTo(pool, 0));
     one_report("cuMemPoolTrimTo", "uses a destroyed memory pool: 0x");
 }
-END_TEST
 
-START_TEST(an_invented_handle_is_not_a_destroyed_one)
+TEST(handles, an_invented_handle_is_not_a_destroyed_one)
 {
     begin_hearing();
     ANSWERS(TN_CUDA_ERROR_INVALID_HANDLE, cu.cuStreamQuery((tn_cu_stream)0x123456789));
     no_report();
 }
-END_TEST
 
-START_TEST(a_mapping_past_a_reservation_is_reported)
+TEST(handles, a_mapping_past_a_reservation_is_reported)
 {
     tn_cu_deviceptr address = reserve(2 * MIB);
     tn_cu_memhandle handle = physical(4 * MIB);
@@ -92,7 +91,6 @@ START_TEST(a_mapping_past_a_reservation_is_reported)
     cu.cuMemMap(address, 4 * MIB, 0, handle, 0);
     one_report("cuMemMap", "maps past the end of a reservation: 0x");
 }
-END_TEST
 
 static void abort_at_report(void)
 {
@@ -101,7 +99,9 @@ static void abort_at_report(void)
     use_destroyed_stream();
 }
 
-START_TEST(a_report_can_abort)
+GROUP(switches, NULL, .name = "off, and abort")
+
+TEST(switches, a_report_can_abort)
 {
     int status;
     begin_hearing();
@@ -116,16 +116,14 @@ START_TEST(a_report_can_abort)
     end_hearing();
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
-END_TEST
 
-START_TEST(without_the_checker_nothing_is_reported)
+TEST(switches, without_the_checker_nothing_is_reported)
 {
     start_context();
     begin_hearing();
     use_destroyed_stream();
     silence();
 }
-END_TEST
 
 static tn_cu_stream stream;
 static unsigned char bytes[4096];
@@ -158,7 +156,9 @@ static void no_report_of_memory(void)
     one_report("cuMemcpyDtoHAsync", "reads memory that was never written: 0x");
 }
 
-START_TEST(reading_memory_that_was_never_written_is_reported)
+GROUP(memory, start_memory)
+
+TEST(memory, reading_memory_that_was_never_written_is_reported)
 {
     struct mapped mapped = map_new(2 * MIB);
     set(mapped.address, 1024);
@@ -169,9 +169,8 @@ START_TEST(reading_memory_that_was_never_written_is_reported)
     read_back(mapped.address, 1025);
     one_report("cuMemcpyDtoHAsync", "reads memory that was never written: 0x");
 }
-END_TEST
 
-START_TEST(a_report_names_the_first_unwritten_byte)
+TEST(memory, a_report_names_the_first_unwritten_byte)
 {
     char where[64];
     struct mapped mapped = map_new(2 * MIB);
@@ -181,9 +180,8 @@ START_TEST(a_report_names_the_first_unwritten_byte)
     read_back(mapped.address + 8, 1024);
     one_report("cuMemcpyDtoHAsync", where);
 }
-END_TEST
 
-START_TEST(linear_memory_is_watched_too_and_forgotten_when_freed)
+TEST(memory, linear_memory_is_watched_too_and_forgotten_when_freed)
 {
     tn_cu_deviceptr address;
     OK(cu.cuMemAlloc(&address, 4096));
@@ -197,9 +195,8 @@ START_TEST(linear_memory_is_watched_too_and_forgotten_when_freed)
     read_back(address, 4096);
     one_report("cuMemcpyDtoHAsync", "reads memory that was never written");
 }
-END_TEST
 
-START_TEST(what_was_written_moves_with_the_memory)
+TEST(memory, what_was_written_moves_with_the_memory)
 {
     struct mapped mapped = map_new(2 * MIB);
     tn_cu_deviceptr elsewhere_address = reserve(2 * MIB);
@@ -211,9 +208,8 @@ START_TEST(what_was_written_moves_with_the_memory)
     read_back(elsewhere_address, 4096);
     no_report_of_memory();
 }
-END_TEST
 
-START_TEST(a_copy_on_the_device_reads_its_source)
+TEST(memory, a_copy_on_the_device_reads_its_source)
 {
     struct mapped from = map_new(2 * MIB);
     struct mapped to = map_new(2 * MIB);
@@ -222,9 +218,8 @@ START_TEST(a_copy_on_the_device_reads_its_source)
     OK(cu.cuStreamSynchronize(stream));
     one_report("cuMemcpyDtoDAsync", "reads memory that was never written");
 }
-END_TEST
 
-START_TEST(a_copy_from_the_host_writes)
+TEST(memory, a_copy_from_the_host_writes)
 {
     struct mapped mapped = map_new(2 * MIB);
     begin_hearing();
@@ -232,9 +227,8 @@ START_TEST(a_copy_from_the_host_writes)
     read_back(mapped.address, sizeof bytes);
     no_report_of_memory();
 }
-END_TEST
 
-START_TEST(a_replay_is_checked_in_the_name_of_the_call_that_was_captured)
+TEST(memory, a_replay_is_checked_in_the_name_of_the_call_that_was_captured)
 {
     tn_cu_graph graph;
     tn_cu_graphexec exec;
@@ -248,7 +242,6 @@ START_TEST(a_replay_is_checked_in_the_name_of_the_call_that_was_captured)
     OK(cu.cuStreamSynchronize(stream));
     one_report("cuMemcpyDtoDAsync", "reads memory that was never written");
 }
-END_TEST
 
 /* test_fill writes count words at address; test_add reads and writes one word. */
 static size_t fill_ranges(const tarn_sim_launch *launch, void *const *params,
@@ -283,7 +276,7 @@ static void launch_add(const struct kernels *kernels, tn_cu_deviceptr address)
     OK(cu.cuStreamSynchronize(stream));
 }
 
-START_TEST(a_kernel_that_declares_its_ranges_is_checked)
+TEST(memory, a_kernel_that_declares_its_ranges_is_checked)
 {
     struct kernels kernels = load_kernels();
     struct mapped mapped = map_new(2 * MIB);
@@ -298,9 +291,8 @@ START_TEST(a_kernel_that_declares_its_ranges_is_checked)
     launch_add(&kernels, mapped.address + 512);
     one_report("cuLaunchKernel", "reads memory that was never written");
 }
-END_TEST
 
-START_TEST(a_kernel_that_declares_nothing_may_have_written_anything)
+TEST(memory, a_kernel_that_declares_nothing_may_have_written_anything)
 {
     struct kernels kernels = load_kernels();
     struct mapped mapped = map_new(2 * MIB);
@@ -313,41 +305,9 @@ START_TEST(a_kernel_that_declares_nothing_may_have_written_anything)
     read_back(fresh.address, 512);
     one_report("cuMemcpyDtoHAsync", "reads memory that was never written");
 }
-END_TEST
 
-START_TEST(ranges_need_a_name_and_a_function)
+TEST(memory, ranges_need_a_name_and_a_function)
 {
     ck_assert_int_eq(sim.tarn_sim_register_kernel_ranges(NULL, add_ranges), -1);
     ck_assert_int_eq(sim.tarn_sim_register_kernel_ranges("test_add", NULL), -1);
-}
-END_TEST
-
-Suite *check_suite(void)
-{
-    Suite *suite = suite_create("check");
-    TCase *handles = tcase_create("handles and mappings");
-    tcase_add_checked_fixture(handles, start_checked, NULL);
-    tcase_add_test(handles, a_destroyed_handle_that_is_used_is_reported);
-    tcase_add_test(handles, a_destroyed_pool_that_is_used_is_reported);
-    tcase_add_test(handles, an_invented_handle_is_not_a_destroyed_one);
-    tcase_add_test(handles, a_mapping_past_a_reservation_is_reported);
-    suite_add_tcase(suite, handles);
-    TCase *switches = tcase_create("off, and abort");
-    tcase_add_test(switches, a_report_can_abort);
-    tcase_add_test(switches, without_the_checker_nothing_is_reported);
-    suite_add_tcase(suite, switches);
-    TCase *memory = tcase_create("memory");
-    tcase_add_checked_fixture(memory, start_memory, NULL);
-    tcase_add_test(memory, reading_memory_that_was_never_written_is_reported);
-    tcase_add_test(memory, a_report_names_the_first_unwritten_byte);
-    tcase_add_test(memory, linear_memory_is_watched_too_and_forgotten_when_freed);
-    tcase_add_test(memory, what_was_written_moves_with_the_memory);
-    tcase_add_test(memory, a_copy_on_the_device_reads_its_source);
-    tcase_add_test(memory, a_copy_from_the_host_writes);
-    tcase_add_test(memory, a_replay_is_checked_in_the_name_of_the_call_that_was_captured);
-    tcase_add_test(memory, a_kernel_that_declares_its_ranges_is_checked);
-    tcase_add_test(memory, a_kernel_that_declares_nothing_may_have_written_anything);
-    tcase_add_test(memory, ranges_need_a_name_and_a_function);
-    suite_add_tcase(suite, memory);
-    return suite;
 }

@@ -114,7 +114,10 @@ static const char *reports(uint64_t expected)
     return expect_reports(1);
 }
 
-START_TEST(a_write_and_a_read_on_two_streams_are_reported)
+SUITE("check order")
+GROUP(aliases, start_aliased)
+
+TEST(aliases, a_write_and_a_read_on_two_streams_are_reported)
 {
     write_on(a, first.address);
     read_on(b, second);
@@ -122,9 +125,8 @@ START_TEST(a_write_and_a_read_on_two_streams_are_reported)
     ck_assert_msg(strstr(said, "is not ordered behind ") != NULL, "%s", said);
     ck_assert_msg(strstr(said, "the same memory at another address: 0x") != NULL, "%s", said);
 }
-END_TEST
 
-START_TEST(two_writes_are_reported_also_after_the_first_has_ended)
+TEST(aliases, two_writes_are_reported_also_after_the_first_has_ended)
 {
     write_on(a, first.address);
     /* Another stream is waited for: that says nothing of this one. */
@@ -132,42 +134,37 @@ START_TEST(two_writes_are_reported_also_after_the_first_has_ended)
     write_on(b, second + 256);
     reports(1);
 }
-END_TEST
 
-START_TEST(two_reads_are_not)
+TEST(aliases, two_reads_are_not)
 {
     read_on(a, first.address);
     OK(cu.cuMemcpyDtoHAsync(bytes, second, sizeof bytes, b));
     reports(0);
 }
-END_TEST
 
-START_TEST(other_bytes_are_not)
+TEST(aliases, other_bytes_are_not)
 {
     write_on(a, first.address);
     write_on(b, second + sizeof bytes);
     reports(0);
 }
-END_TEST
 
-START_TEST(one_address_is_not)
+TEST(aliases, one_address_is_not)
 {
     write_on(a, first.address);
     write_on(b, first.address);
     reports(0);
 }
-END_TEST
 
-START_TEST(one_stream_orders)
+TEST(aliases, one_stream_orders)
 {
     write_on(a, first.address);
     read_on(a, second);
     write_on(a, second);
     reports(0);
 }
-END_TEST
 
-START_TEST(an_event_orders_and_only_what_is_before_it)
+TEST_LOOP(aliases, an_event_orders_and_only_what_is_before_it, 0, 2)
 {
     tn_cu_event event = new_event();
     write_on(a, first.address);
@@ -178,10 +175,11 @@ START_TEST(an_event_orders_and_only_what_is_before_it)
         write_on(a, first.address);
     reports((uint64_t)_i);
 }
-END_TEST
+
+GROUP(late, start_mapped, .name = "second address given late")
 
 /* Nothing is kept of order before that; what an event says of it counts all the same. */
-START_TEST(an_event_orders_what_was_queued_before_memory_had_two_addresses)
+TEST(late, an_event_orders_what_was_queued_before_memory_had_two_addresses)
 {
     tn_cu_event event = new_event();
     sim.tarn_sim_hold_work();
@@ -194,9 +192,8 @@ START_TEST(an_event_orders_what_was_queued_before_memory_had_two_addresses)
     sim.tarn_sim_resume_work();
     reports(0);
 }
-END_TEST
 
-START_TEST(order_goes_through_a_third_stream)
+TEST(aliases, order_goes_through_a_third_stream)
 {
     tn_cu_event event = new_event();
     tn_cu_event next = new_event();
@@ -209,7 +206,6 @@ START_TEST(order_goes_through_a_third_stream)
     write_on(b, second);
     reports(0);
 }
-END_TEST
 
 static void wait_for_stream(void)
 {
@@ -260,16 +256,15 @@ static void be_told(void)
 static void (*const waits[])(void) = {wait_for_stream, poll_stream,      wait_for_event,
                                       poll_event,      wait_for_context, be_told};
 
-START_TEST(what_the_program_has_waited_for_orders)
+TEST_LOOP(aliases, what_the_program_has_waited_for_orders, 0, sizeof waits / sizeof waits[0])
 {
     write_on(a, first.address);
     waits[_i]();
     write_on(b, second);
     reports(0);
 }
-END_TEST
 
-START_TEST(the_legacy_stream_orders_blocking_streams)
+TEST(aliases, the_legacy_stream_orders_blocking_streams)
 {
     tn_cu_stream blocking = new_stream(TN_CU_STREAM_DEFAULT);
     tn_cu_event event = new_event();
@@ -282,9 +277,8 @@ START_TEST(the_legacy_stream_orders_blocking_streams)
     write_on(b, second);
     reports(0);
 }
-END_TEST
 
-START_TEST(launches_of_a_graph_are_compared_with_other_work)
+TEST_LOOP(aliases, launches_of_a_graph_are_compared_with_other_work, 0, 2)
 {
     tn_cu_graph graph;
     tn_cu_graphexec exec;
@@ -304,9 +298,8 @@ START_TEST(launches_of_a_graph_are_compared_with_other_work)
     else
         ck_assert_uint_ge(sim.tarn_sim_check_count(), 1);
 }
-END_TEST
 
-START_TEST(memory_that_was_given_back_is_forgotten)
+TEST(aliases, memory_that_was_given_back_is_forgotten)
 {
     write_on(a, first.address);
     OK(cu.cuStreamSynchronize(a));
@@ -317,31 +310,4 @@ START_TEST(memory_that_was_given_back_is_forgotten)
     OK(give_access(second, 2 * MIB, TN_CU_MEM_ACCESS_READWRITE));
     write_on(b, second);
     reports(0);
-}
-END_TEST
-
-Suite *check_order_suite(void)
-{
-    Suite *suite = suite_create("check order");
-    TCase *order = tcase_create("aliases");
-    tcase_add_checked_fixture(order, start_aliased, NULL);
-    tcase_add_test(order, a_write_and_a_read_on_two_streams_are_reported);
-    tcase_add_test(order, two_writes_are_reported_also_after_the_first_has_ended);
-    tcase_add_test(order, two_reads_are_not);
-    tcase_add_test(order, other_bytes_are_not);
-    tcase_add_test(order, one_address_is_not);
-    tcase_add_test(order, one_stream_orders);
-    tcase_add_loop_test(order, an_event_orders_and_only_what_is_before_it, 0, 2);
-    tcase_add_test(order, order_goes_through_a_third_stream);
-    tcase_add_loop_test(order, what_the_program_has_waited_for_orders, 0,
-                        sizeof waits / sizeof waits[0]);
-    tcase_add_test(order, the_legacy_stream_orders_blocking_streams);
-    tcase_add_loop_test(order, launches_of_a_graph_are_compared_with_other_work, 0, 2);
-    tcase_add_test(order, memory_that_was_given_back_is_forgotten);
-    suite_add_tcase(suite, order);
-    TCase *late = tcase_create("second address given late");
-    tcase_add_checked_fixture(late, start_mapped, NULL);
-    tcase_add_test(late, an_event_orders_what_was_queued_before_memory_had_two_addresses);
-    suite_add_tcase(suite, late);
-    return suite;
 }

@@ -16,8 +16,10 @@ static tn_cu_context current(void)
     return context;
 }
 
+GROUP(bare, start_driver, .name = "no context")
+
 /* SX2 */
-START_TEST(a_context_takes_with_it_what_it_has)
+TEST(bare, a_context_takes_with_it_what_it_has)
 {
     tarn_sim_ledger before = ledger();
     tn_cu_context outer = make_context(0);
@@ -50,7 +52,6 @@ START_TEST(a_context_takes_with_it_what_it_has)
     tarn_sim_ledger after = ledger();
     same_ledger(&before, &after);
 }
-END_TEST
 
 static tn_cu_result ask_with_destroyed(void *argument)
 {
@@ -63,7 +64,7 @@ static tn_cu_result ask_with_destroyed(void *argument)
     return cu.cuStreamCreate(&stream, 0);
 }
 
-START_TEST(a_thread_that_has_a_destroyed_context_learns_it)
+TEST(bare, a_thread_that_has_a_destroyed_context_learns_it)
 {
     tn_cu_context context = make_context(0);
     ANSWERS(TN_CUDA_ERROR_CONTEXT_IS_DESTROYED, elsewhere(ask_with_destroyed, context));
@@ -73,9 +74,8 @@ START_TEST(a_thread_that_has_a_destroyed_context_learns_it)
     OK(cu.cuCtxPopCurrent(&context));
     ck_assert_ptr_null(current());
 }
-END_TEST
 
-START_TEST(each_context_has_default_streams_of_its_own)
+TEST(bare, each_context_has_default_streams_of_its_own)
 {
     unsigned long long ids[4];
     tn_cu_context first = make_context(0);
@@ -93,10 +93,9 @@ START_TEST(each_context_has_default_streams_of_its_own)
     OK(cu.cuStreamGetId(TN_CU_STREAM_PER_THREAD, &again));
     ck_assert_uint_eq(again, ids[0]);
 }
-END_TEST
 
 /* SX1 */
-START_TEST(a_primary_context_lives_while_it_is_retained)
+TEST(bare, a_primary_context_lives_while_it_is_retained)
 {
     tn_cu_context context;
     int active;
@@ -114,9 +113,8 @@ START_TEST(a_primary_context_lives_while_it_is_retained)
     ck_assert_int_eq(active, 0);
     ANSWERS(TN_CUDA_ERROR_INVALID_CONTEXT, cu.cuDevicePrimaryCtxRelease(0));
 }
-END_TEST
 
-START_TEST(a_reset_ends_a_primary_context_and_leaves_its_count)
+TEST(bare, a_reset_ends_a_primary_context_and_leaves_its_count)
 {
     tn_cu_context context;
     tn_cu_deviceptr linear;
@@ -135,9 +133,10 @@ START_TEST(a_reset_ends_a_primary_context_and_leaves_its_count)
     tarn_sim_ledger after = ledger();
     same_ledger(&before, &after);
 }
-END_TEST
 
-START_TEST(a_fault_is_every_contexts_of_its_device)
+GROUP(two, load_two_devices, .name = "two devices")
+
+TEST(two, a_fault_is_every_contexts_of_its_device)
 {
     tn_cu_context first = make_context(0);
     tn_cu_stream stream_of_first = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -159,9 +158,10 @@ START_TEST(a_fault_is_every_contexts_of_its_device)
     ANSWERS(TN_CUDA_ERROR_LAUNCH_FAILED, cu.cuDevicePrimaryCtxRetain(&first, 0));
     OK(cu.cuCtxDestroy(elsewhere_context));
 }
-END_TEST
 
-START_TEST(a_lax_driver_makes_a_destroyed_context_current)
+GROUP(lax, load_lax_driver)
+
+TEST(lax, a_lax_driver_makes_a_destroyed_context_current)
 {
     tn_cu_context context = make_context(0);
     size_t bytes;
@@ -170,9 +170,8 @@ START_TEST(a_lax_driver_makes_a_destroyed_context_current)
     OK(cu.cuCtxPushCurrent(context));
     ANSWERS(TN_CUDA_ERROR_CONTEXT_IS_DESTROYED, cu.cuMemGetInfo(&bytes, &bytes));
 }
-END_TEST
 
-START_TEST(a_peer_context_lets_sets_in_and_copies_need_none)
+TEST(two, a_peer_context_lets_sets_in_and_copies_need_none)
 {
     tn_cu_context here = current();
     tn_cu_deviceptr linear;
@@ -206,28 +205,4 @@ START_TEST(a_peer_context_lets_sets_in_and_copies_need_none)
     ANSWERS(TN_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cu.cuCtxDisablePeerAccess(there));
     make_context(0);
     ANSWERS(TN_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, cu.cuCtxEnablePeerAccess(here, 0));
-}
-END_TEST
-
-Suite *context_suite(void)
-{
-    Suite *suite = suite_create("context");
-    TCase *bare = tcase_create("no context");
-    tcase_add_checked_fixture(bare, start_driver, NULL);
-    tcase_add_test(bare, a_context_takes_with_it_what_it_has);
-    tcase_add_test(bare, a_thread_that_has_a_destroyed_context_learns_it);
-    tcase_add_test(bare, each_context_has_default_streams_of_its_own);
-    tcase_add_test(bare, a_primary_context_lives_while_it_is_retained);
-    tcase_add_test(bare, a_reset_ends_a_primary_context_and_leaves_its_count);
-    suite_add_tcase(suite, bare);
-    TCase *lax = tcase_create("lax");
-    tcase_add_checked_fixture(lax, load_lax_driver, NULL);
-    tcase_add_test(lax, a_lax_driver_makes_a_destroyed_context_current);
-    suite_add_tcase(suite, lax);
-    TCase *two = tcase_create("two devices");
-    tcase_add_checked_fixture(two, load_two_devices, NULL);
-    tcase_add_test(two, a_fault_is_every_contexts_of_its_device);
-    tcase_add_test(two, a_peer_context_lets_sets_in_and_copies_need_none);
-    suite_add_tcase(suite, two);
-    return suite;
 }

@@ -41,7 +41,9 @@ static tarn_sim_cost cost_of(const char *function)
     return cost;
 }
 
-START_TEST(a_call_costs_what_its_line_says_and_other_calls_what_the_star_says)
+GROUP(charged, start_with_costs, .name = "with costs")
+
+TEST(charged, a_call_costs_what_its_line_says_and_other_calls_what_the_star_says)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     tn_cu_event event = new_event();
@@ -56,7 +58,6 @@ START_TEST(a_call_costs_what_its_line_says_and_other_calls_what_the_star_says)
     sim.tarn_sim_reset_account();
     ck_assert_uint_eq(cost_of(NULL).calls + cost_of(NULL).ns, 0);
 }
-END_TEST
 
 static tn_cu_memhandle create(size_t bytes, uint64_t expected_ns)
 {
@@ -66,7 +67,7 @@ static tn_cu_memhandle create(size_t bytes, uint64_t expected_ns)
     return handle;
 }
 
-START_TEST(sizes_between_two_points_are_interpolated_and_those_beyond_go_on)
+TEST(charged, sizes_between_two_points_are_interpolated_and_those_beyond_go_on)
 {
     tn_cu_deviceptr address = reserve(6 * MIB);
     tn_cu_memhandle handle = create(6 * MIB, 3000);
@@ -79,9 +80,8 @@ START_TEST(sizes_between_two_points_are_interpolated_and_those_beyond_go_on)
     OK(give_access(address, 6 * MIB, TN_CU_MEM_ACCESS_READ));
     ck_assert_uint_eq(cost_of("cuMemSetAccess").ns, 2 * (7 + 50));
 }
-END_TEST
 
-START_TEST(a_call_over_several_mappings_costs_each_and_itself_once)
+TEST(charged, a_call_over_several_mappings_costs_each_and_itself_once)
 {
     tn_cu_deviceptr address = reserve(6 * MIB);
     tn_cu_memhandle handles[3];
@@ -95,9 +95,8 @@ START_TEST(a_call_over_several_mappings_costs_each_and_itself_once)
     OK(cu.cuMemUnmap(address, 6 * MIB));
     ck_assert_uint_eq(cost_of("cuMemUnmap").ns, 3 * 20);
 }
-END_TEST
 
-START_TEST(whoever_gives_memory_up_last_pays_for_its_release)
+TEST(charged, whoever_gives_memory_up_last_pays_for_its_release)
 {
     struct mapped mapped = map_new(2 * MIB);
     tn_cu_memhandle unmapped = physical(2 * MIB);
@@ -109,9 +108,8 @@ START_TEST(whoever_gives_memory_up_last_pays_for_its_release)
     OK(cu.cuMemUnmap(mapped.address, mapped.bytes));
     ck_assert_uint_eq(cost_of("cuMemUnmap").ns, 420);
 }
-END_TEST
 
-START_TEST(failed_calls_are_counted_and_planned_faults_are_not)
+TEST(charged, failed_calls_are_counted_and_planned_faults_are_not)
 {
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemRelease(0));
     ck_assert_uint_eq(cost_of("cuMemRelease").calls, 1);
@@ -120,7 +118,6 @@ START_TEST(failed_calls_are_counted_and_planned_faults_are_not)
     ANSWERS(TN_CUDA_ERROR_UNKNOWN, cu.cuMemRelease(0));
     ck_assert_uint_eq(cost_of("cuMemRelease").calls, 1);
 }
-END_TEST
 
 static tn_cu_result count_devices(void *ns)
 {
@@ -130,7 +127,7 @@ static tn_cu_result count_devices(void *ns)
     return result;
 }
 
-START_TEST(each_thread_has_its_own_time)
+TEST(charged, each_thread_has_its_own_time)
 {
     uint64_t theirs = 0;
     uint64_t before = sim.tarn_sim_thread_ns();
@@ -140,7 +137,6 @@ START_TEST(each_thread_has_its_own_time)
     sim.tarn_sim_reset_account();
     ck_assert_uint_eq(sim.tarn_sim_thread_ns(), before);
 }
-END_TEST
 
 static void nothing(void *unused)
 {
@@ -154,7 +150,9 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-START_TEST(costs_can_really_be_spent)
+GROUP(others, NULL)
+
+TEST(others, costs_can_really_be_spent)
 {
     tn_cu_context context;
     load_driver();
@@ -168,9 +166,8 @@ START_TEST(costs_can_really_be_spent)
     OK(cu.cuLaunchHostFunc(stream, nothing, NULL));
     ck_assert_uint_ge(now_ns() - began, 2000000);
 }
-END_TEST
 
-START_TEST(without_costs_calls_are_counted_and_cost_nothing)
+TEST(others, without_costs_calls_are_counted_and_cost_nothing)
 {
     int count;
     load_driver();
@@ -179,9 +176,8 @@ START_TEST(without_costs_calls_are_counted_and_cost_nothing)
     ck_assert_uint_eq(cost_of("cuDeviceGetCount").calls, 1);
     ck_assert_uint_eq(cost_of(NULL).ns, 0);
 }
-END_TEST
 
-START_TEST(the_figures_of_the_h200_come_with_the_simulator)
+TEST(others, the_figures_of_the_h200_come_with_the_simulator)
 {
     setenv("TARN_SIM_COSTS", "h200", 1);
     start_context();
@@ -192,7 +188,6 @@ START_TEST(the_figures_of_the_h200_come_with_the_simulator)
     ck_assert_uint_ge(up, 10000);
     ck_assert_uint_le(up, 100000);
 }
-END_TEST
 
 /* Each is refused with its line's number. */
 static const char *const wrong_files[] = {
@@ -205,7 +200,8 @@ static const char *const wrong_files[] = {
     "cuMemCreate 1\ncuMemMap nan:5\n",     "cuMemCreate 1\ncuMemMap call:1e19\n",
 };
 
-START_TEST(a_file_with_an_error_is_refused_whole)
+TEST_LOOP(others, a_file_with_an_error_is_refused_whole, 0,
+          sizeof wrong_files / sizeof wrong_files[0])
 {
     load_driver();
     begin_hearing();
@@ -217,10 +213,9 @@ START_TEST(a_file_with_an_error_is_refused_whole)
     physical(2 * MIB);
     ck_assert_uint_eq(cost_of("cuMemCreate").ns, 0);
 }
-END_TEST
 
 /* Beyond the last point costs go on, and no further than a number holds. */
-START_TEST(a_cost_stays_what_a_number_can_hold)
+TEST(others, a_cost_stays_what_a_number_can_hold)
 {
     load_driver();
     ck_assert_int_eq(
@@ -229,9 +224,8 @@ START_TEST(a_cost_stays_what_a_number_can_hold)
     physical(1024 * MIB);
     ck_assert_uint_eq(cost_of("cuMemCreate").ns, 1000000000000000000u);
 }
-END_TEST
 
-START_TEST(the_account_is_written_when_the_process_exits)
+TEST(others, the_account_is_written_when_the_process_exits)
 {
     char path[64];
     char line[128] = "";
@@ -255,29 +249,4 @@ START_TEST(the_account_is_written_when_the_process_exits)
     fclose(file);
     unlink(path);
     ck_assert_str_eq(line, "cuMemCreate 1 1000\n");
-}
-END_TEST
-
-Suite *cost_suite(void)
-{
-    Suite *suite = suite_create("cost");
-    TCase *charged = tcase_create("with costs");
-    tcase_add_checked_fixture(charged, start_with_costs, NULL);
-    tcase_add_test(charged, a_call_costs_what_its_line_says_and_other_calls_what_the_star_says);
-    tcase_add_test(charged, sizes_between_two_points_are_interpolated_and_those_beyond_go_on);
-    tcase_add_test(charged, a_call_over_several_mappings_costs_each_and_itself_once);
-    tcase_add_test(charged, whoever_gives_memory_up_last_pays_for_its_release);
-    tcase_add_test(charged, failed_calls_are_counted_and_planned_faults_are_not);
-    tcase_add_test(charged, each_thread_has_its_own_time);
-    suite_add_tcase(suite, charged);
-    TCase *other = tcase_create("others");
-    tcase_add_test(other, costs_can_really_be_spent);
-    tcase_add_test(other, without_costs_calls_are_counted_and_cost_nothing);
-    tcase_add_test(other, the_figures_of_the_h200_come_with_the_simulator);
-    tcase_add_loop_test(other, a_file_with_an_error_is_refused_whole, 0,
-                        sizeof wrong_files / sizeof wrong_files[0]);
-    tcase_add_test(other, a_cost_stays_what_a_number_can_hold);
-    tcase_add_test(other, the_account_is_written_when_the_process_exits);
-    suite_add_tcase(suite, other);
-    return suite;
 }

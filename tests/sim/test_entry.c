@@ -7,7 +7,9 @@
 
 #include "sim_test.h"
 
-START_TEST(before_init_only_the_version_is_known)
+GROUP(bare, load_driver, .name = "not initialised")
+
+TEST(bare, before_init_only_the_version_is_known)
 {
     tn_cu_deviceptr address = 7;
     int version = 0;
@@ -16,9 +18,8 @@ START_TEST(before_init_only_the_version_is_known)
     OK(cu.cuDriverGetVersion(&version));
     ck_assert_int_eq(version, 13000);
 }
-END_TEST
 
-START_TEST(a_function_is_found_by_base_name_and_sufficient_version)
+TEST(bare, a_function_is_found_by_base_name_and_sufficient_version)
 {
     void *function = &cu;
     tn_cu_proc_status status = TN_CU_PROC_FOUND;
@@ -36,7 +37,6 @@ START_TEST(a_function_is_found_by_base_name_and_sufficient_version)
             cu.cuGetProcAddress("cuMemAlloc", &function, 99990, 0, &status));
     ck_assert_ptr_eq(function, &cu);
 }
-END_TEST
 
 /* The function of a name in a version and a flavour; there must be one. */
 static void *look_up(const char *name, int version, uint64_t flags)
@@ -49,7 +49,7 @@ static void *look_up(const char *name, int version, uint64_t flags)
     return function;
 }
 
-START_TEST(the_version_asked_for_selects_the_signature)
+TEST(bare, the_version_asked_for_selects_the_signature)
 {
     static const struct {
         const char *name;
@@ -74,9 +74,8 @@ START_TEST(the_version_asked_for_selects_the_signature)
         }
     }
 }
-END_TEST
 
-START_TEST(flags_select_the_default_stream)
+TEST(bare, flags_select_the_default_stream)
 {
     void *function = &cu;
     ck_assert_ptr_eq(look_up("cuEventRecord", 13000, 0), look_up("cuEventRecord", 13000, 1));
@@ -89,9 +88,8 @@ START_TEST(flags_select_the_default_stream)
     OK(cu.cuGetProcAddress("cuEventRecord", &function, 6050, 2, &status));
     ck_assert_int_eq(status, TN_CU_PROC_VERSION_NOT_SUFFICIENT);
 }
-END_TEST
 
-START_TEST(the_oldest_look_up_says_not_found)
+TEST(bare, the_oldest_look_up_says_not_found)
 {
     tn_cu_result (*old)(const char *, void **, int, uint64_t);
     void *function = look_up("cuGetProcAddress", 11030, 0);
@@ -102,9 +100,8 @@ START_TEST(the_oldest_look_up_says_not_found)
     OK(old("cuMemCreate", &function, 12000, 0));
     ck_assert_ptr_eq(function, look_up("cuMemCreate", 12000, 0));
 }
-END_TEST
 
-START_TEST(errors_have_their_names)
+TEST(bare, errors_have_their_names)
 {
     const char *text = NULL;
     OK(cu.cuGetErrorName(TN_CUDA_ERROR_OUT_OF_MEMORY, &text));
@@ -116,9 +113,10 @@ START_TEST(errors_have_their_names)
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuGetErrorName((tn_cu_result)12345, &text));
     ck_assert_ptr_null(text);
 }
-END_TEST
 
-START_TEST(the_child_of_a_fork_after_init_gets_not_initialized)
+GROUP(initialised, start_driver)
+
+TEST(initialised, the_child_of_a_fork_after_init_gets_not_initialized)
 {
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
@@ -132,9 +130,8 @@ START_TEST(the_child_of_a_fork_after_init_gets_not_initialized)
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
-END_TEST
 
-START_TEST(the_default_device_is_one_with_eight_gib)
+TEST(initialised, the_default_device_is_one_with_eight_gib)
 {
     int count;
     int value;
@@ -150,9 +147,8 @@ START_TEST(the_default_device_is_one_with_eight_gib)
     ck_assert_int_eq(value, 1);
     ANSWERS(TN_CUDA_ERROR_INVALID_DEVICE, cu.cuDeviceGet(&value, 1));
 }
-END_TEST
 
-START_TEST(without_a_context_calls_that_need_one_say_so)
+TEST(initialised, without_a_context_calls_that_need_one_say_so)
 {
     size_t free_bytes;
     size_t total_bytes;
@@ -167,9 +163,8 @@ START_TEST(without_a_context_calls_that_need_one_say_so)
     ANSWERS(TN_CUDA_ERROR_INVALID_CONTEXT, cu.cuStreamGetId(TN_CU_STREAM_PER_THREAD, &id));
     ANSWERS(TN_CUDA_ERROR_INVALID_CONTEXT, cu.cuCtxSynchronize());
 }
-END_TEST
 
-START_TEST(primary_contexts_are_counted_and_leave_a_destroyed_name_behind)
+TEST(initialised, primary_contexts_are_counted_and_leave_a_destroyed_name_behind)
 {
     tn_cu_context context;
     tn_cu_context current;
@@ -200,9 +195,8 @@ START_TEST(primary_contexts_are_counted_and_leave_a_destroyed_name_behind)
     OK(cu.cuMemGetInfo(&bytes, &bytes));
     unmap_all(mapped);
 }
-END_TEST
 
-START_TEST(the_context_stack_is_the_threads_own)
+TEST(initialised, the_context_stack_is_the_threads_own)
 {
     tn_cu_context context;
     tn_cu_context popped;
@@ -219,9 +213,8 @@ START_TEST(the_context_stack_is_the_threads_own)
     ck_assert_ptr_null(popped);
     ck_assert_uint_eq(ledger().context_stack_entries, 0);
 }
-END_TEST
 
-START_TEST(the_per_thread_flavour_takes_the_threads_own_stream)
+TEST(initialised, the_per_thread_flavour_takes_the_threads_own_stream)
 {
     tn_cu_context context;
     tn_cu_stream blocking;
@@ -254,9 +247,8 @@ START_TEST(the_per_thread_flavour_takes_the_threads_own_stream)
     ck_assert_int_eq(status, TN_CU_CAPTURE_STATUS_ACTIVE);
     OK(cu.cuStreamEndCapture(TN_CU_STREAM_PER_THREAD, &graph));
 }
-END_TEST
 
-START_TEST(old_signatures_work)
+TEST(initialised, old_signatures_work)
 {
     tn_cu_context context;
     tn_cu_graph graph;
@@ -289,9 +281,8 @@ START_TEST(old_signatures_work)
     ANSWERS(TN_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cu.cuMemAlloc(&(tn_cu_deviceptr){0}, 1));
     ANSWERS(TN_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cu.cuStreamEndCapture(stream, &graph));
 }
-END_TEST
 
-START_TEST(a_planned_fault_strikes_the_nth_call_once)
+TEST(initialised, a_planned_fault_strikes_the_nth_call_once)
 {
     tn_cu_deviceptr address;
     const char *last = NULL;
@@ -306,9 +297,8 @@ START_TEST(a_planned_fault_strikes_the_nth_call_once)
     ck_assert_uint_eq(sim.tarn_sim_clear_fault(&last), 1);
     ck_assert_str_eq(last, "cuMemAddressReserve");
 }
-END_TEST
 
-START_TEST(a_fault_for_good_strikes_every_later_call)
+TEST(initialised, a_fault_for_good_strikes_every_later_call)
 {
     int count;
     size_t bytes;
@@ -324,9 +314,8 @@ START_TEST(a_fault_for_good_strikes_every_later_call)
     ck_assert_uint_eq(sim.tarn_sim_clear_fault(&last), 0);
     ck_assert_ptr_null(last);
 }
-END_TEST
 
-START_TEST(a_plan_for_an_unknown_function_strikes_nothing)
+TEST(initialised, a_plan_for_an_unknown_function_strikes_nothing)
 {
     int count;
     sim.tarn_sim_plan_fault("cuNoSuchFunction", 1, 1, TN_CUDA_ERROR_UNKNOWN);
@@ -334,7 +323,6 @@ START_TEST(a_plan_for_an_unknown_function_strikes_nothing)
     ck_assert_uint_eq(sim.tarn_sim_clear_fault(NULL), 0);
     ck_assert_uint_eq(sim.tarn_sim_call_count("cuNoSuchFunction"), 0);
 }
-END_TEST
 
 static void do_nothing(void *unused)
 {
@@ -367,7 +355,7 @@ static void leave_everything_behind(void)
     exit(EXIT_SUCCESS);
 }
 
-START_TEST(a_process_may_exit_and_leave_everything_behind)
+TEST(bare, a_process_may_exit_and_leave_everything_behind)
 {
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
@@ -377,7 +365,6 @@ START_TEST(a_process_may_exit_and_leave_everything_behind)
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS);
 }
-END_TEST
 
 static tn_cu_result result_at_exit;
 
@@ -389,7 +376,7 @@ static void ask_at_exit(void)
                                                                                              : 1);
 }
 
-START_TEST(calls_made_while_the_process_exits_are_answered)
+TEST(bare, calls_made_while_the_process_exits_are_answered)
 {
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
@@ -402,10 +389,9 @@ START_TEST(calls_made_while_the_process_exits_are_answered)
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
-END_TEST
 
 /* Every number that CUDA 13.0 knows is an attribute, and no other. */
-START_TEST(a_device_has_every_attribute)
+TEST(bare, a_device_has_every_attribute)
 {
     int value = 7;
     start_driver();
@@ -418,10 +404,9 @@ START_TEST(a_device_has_every_attribute)
             cu.cuDeviceGetAttribute(&value, (tn_cu_device_attribute)148, 0));
     ck_assert_int_eq(value, 7);
 }
-END_TEST
 
 /* Parameters that ask for nothing are none. */
-START_TEST(a_context_is_made_with_parameters_that_ask_for_nothing)
+TEST(bare, a_context_is_made_with_parameters_that_ask_for_nothing)
 {
     struct {
         void *affinities;
@@ -447,37 +432,4 @@ START_TEST(a_context_is_made_with_parameters_that_ask_for_nothing)
     params.affinities = (int[]){0, 8};
     ANSWERS(TN_CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, create(&context, &params, 3, 0));
     ANSWERS(TN_CUDA_ERROR_INVALID_DEVICE, create(&context, &params, 0, 99));
-}
-END_TEST
-
-Suite *entry_suite(void)
-{
-    Suite *suite = suite_create("entry");
-    TCase *bare = tcase_create("not initialised");
-    tcase_add_checked_fixture(bare, load_driver, NULL);
-    tcase_add_test(bare, a_device_has_every_attribute);
-    tcase_add_test(bare, a_context_is_made_with_parameters_that_ask_for_nothing);
-    tcase_add_test(bare, before_init_only_the_version_is_known);
-    tcase_add_test(bare, a_function_is_found_by_base_name_and_sufficient_version);
-    tcase_add_test(bare, the_version_asked_for_selects_the_signature);
-    tcase_add_test(bare, flags_select_the_default_stream);
-    tcase_add_test(bare, the_oldest_look_up_says_not_found);
-    tcase_add_test(bare, errors_have_their_names);
-    tcase_add_test(bare, a_process_may_exit_and_leave_everything_behind);
-    tcase_add_test(bare, calls_made_while_the_process_exits_are_answered);
-    suite_add_tcase(suite, bare);
-    TCase *started = tcase_create("initialised");
-    tcase_add_checked_fixture(started, start_driver, NULL);
-    tcase_add_test(started, the_child_of_a_fork_after_init_gets_not_initialized);
-    tcase_add_test(started, the_default_device_is_one_with_eight_gib);
-    tcase_add_test(started, without_a_context_calls_that_need_one_say_so);
-    tcase_add_test(started, primary_contexts_are_counted_and_leave_a_destroyed_name_behind);
-    tcase_add_test(started, the_context_stack_is_the_threads_own);
-    tcase_add_test(started, the_per_thread_flavour_takes_the_threads_own_stream);
-    tcase_add_test(started, old_signatures_work);
-    tcase_add_test(started, a_planned_fault_strikes_the_nth_call_once);
-    tcase_add_test(started, a_fault_for_good_strikes_every_later_call);
-    tcase_add_test(started, a_plan_for_an_unknown_function_strikes_nothing);
-    suite_add_tcase(suite, started);
-    return suite;
 }

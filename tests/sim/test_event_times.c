@@ -212,9 +212,12 @@ static const struct {
     const char *costs; /* NULL: none */
     const char *sleep;
 } clocks[] = {{NULL, "0"}, {"h200", "0"}, {"h200", "1"}};
-enum { CLOCKS = sizeof clocks / sizeof clocks[0] };
+enum { CLOCKS = sizeof clocks / sizeof clocks[0], PROGRAMS = SEEDS * CLOCKS };
 
-START_TEST(time_never_runs_backwards_along_streams_and_waits)
+SUITE("event times")
+GROUP(random, NULL, .name = "random programs")
+
+TEST_LOOP(random, time_never_runs_backwards_along_streams_and_waits, 0, PROGRAMS)
 {
     size_t clock = (size_t)_i % CLOCKS;
     load_driver();
@@ -234,10 +237,11 @@ START_TEST(time_never_runs_backwards_along_streams_and_waits)
     ck_assert_uint_gt(compared, 100);
     free(p);
 }
-END_TEST
+
+GROUP(context, start_context)
 
 /* Several events behind one piece of work come at one time, whichever is the newest. */
-START_TEST(events_behind_one_piece_of_work_have_one_time)
+TEST(context, events_behind_one_piece_of_work_have_one_time)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     tn_cu_event events[4];
@@ -256,10 +260,9 @@ START_TEST(events_behind_one_piece_of_work_have_one_time)
         ck_assert_float_eq(time, 0);
     }
 }
-END_TEST
 
 /* What the account says of the calls from one record to the other; whether the GPU is idle or held. */
-START_TEST(with_costs_the_time_between_records_is_the_accounts)
+TEST_LOOP(random, with_costs_the_time_between_records_is_the_accounts, 0, 2)
 {
     tarn_sim_cost cost;
     tn_cu_event from;
@@ -289,20 +292,4 @@ START_TEST(with_costs_the_time_between_records_is_the_accounts)
     OK(cu.cuStreamSynchronize(stream));
     OK(cu.cuEventElapsedTime(&time, from, to));
     ck_assert_float_eq_tol(time, 6.001F, 1e-5F); /* and the first record's own */
-}
-END_TEST
-
-Suite *event_times_suite(void)
-{
-    Suite *suite = suite_create("event times");
-    TCase *random = tcase_create("random programs");
-    tcase_add_loop_test(random, time_never_runs_backwards_along_streams_and_waits, 0,
-                        SEEDS * CLOCKS);
-    tcase_add_loop_test(random, with_costs_the_time_between_records_is_the_accounts, 0, 2);
-    suite_add_tcase(suite, random);
-    TCase *context = tcase_create("context");
-    tcase_add_checked_fixture(context, start_context, NULL);
-    tcase_add_test(context, events_behind_one_piece_of_work_have_one_time);
-    suite_add_tcase(suite, context);
-    return suite;
 }

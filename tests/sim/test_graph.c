@@ -64,7 +64,9 @@ static void replay(tn_cu_graphexec exec, tn_cu_deviceptr address)
     ck_assert_uint_eq(word(address + 4), 7);
 }
 
-START_TEST(a_graph_runs_on_whatever_memory_lies_at_its_addresses)
+GROUP(replay, make_things)
+
+TEST(replay, a_graph_runs_on_whatever_memory_lies_at_its_addresses)
 {
     struct mapped mapped = map_new(4 * MIB);
     tn_cu_graph graph = mixed_graph(mapped.address);
@@ -87,9 +89,8 @@ START_TEST(a_graph_runs_on_whatever_memory_lies_at_its_addresses)
     replay(exec, mapped.address);
     OK(cu.cuGraphExecDestroy(exec));
 }
-END_TEST
 
-START_TEST(a_launch_that_is_queued_uses_the_memory_of_when_it_runs)
+TEST(replay, a_launch_that_is_queued_uses_the_memory_of_when_it_runs)
 {
     struct mapped mapped = map_new(2 * MIB);
     tn_cu_graphexec exec = instantiate(mixed_graph(mapped.address));
@@ -102,9 +103,8 @@ START_TEST(a_launch_that_is_queued_uses_the_memory_of_when_it_runs)
     OK(cu.cuStreamSynchronize(stream));
     ck_assert_uint_eq(word(mapped.address + 4), 7);
 }
-END_TEST
 
-START_TEST(copies_and_sets_are_checked_when_instantiated_and_kernels_are_not)
+TEST(replay, copies_and_sets_are_checked_when_instantiated_and_kernels_are_not)
 {
     struct mapped mapped = map_new(2 * MIB);
     tn_cu_graphexec exec;
@@ -124,9 +124,8 @@ START_TEST(copies_and_sets_are_checked_when_instantiated_and_kernels_are_not)
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuGraphInstantiateWithFlags(&exec, set_graph, 64));
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuGraphInstantiateWithFlags(&exec, NULL, 0));
 }
-END_TEST
 
-START_TEST(launching_over_unmapped_memory_is_found_when_it_runs)
+TEST_LOOP(replay, launching_over_unmapped_memory_is_found_when_it_runs, 0, 2)
 {
     struct mapped mapped = map_new(2 * MIB);
     bool set = _i == 0;
@@ -144,7 +143,6 @@ START_TEST(launching_over_unmapped_memory_is_found_when_it_runs)
     OK(cu.cuGraphExecDestroy(exec));
     ck_assert_uint_eq(ledger().graph_execs, 0);
 }
-END_TEST
 
 static atomic_int running;
 static atomic_int overlaps;
@@ -159,7 +157,7 @@ static void note_overlap(void *unused)
     atomic_fetch_sub(&running, 1);
 }
 
-START_TEST(launches_of_one_executable_graph_never_overlap)
+TEST(replay, launches_of_one_executable_graph_never_overlap)
 {
     tn_cu_stream other = new_stream(TN_CU_STREAM_NON_BLOCKING);
     begin();
@@ -175,9 +173,8 @@ START_TEST(launches_of_one_executable_graph_never_overlap)
     OK(cu.cuStreamSynchronize(other));
     ck_assert_int_eq(atomic_load(&overlaps), 0);
 }
-END_TEST
 
-START_TEST(a_captured_launch_can_be_read_back)
+TEST(replay, a_captured_launch_can_be_read_back)
 {
     struct mapped mapped = map_new(2 * MIB);
     tn_cu_graphnode nodes[4];
@@ -203,9 +200,8 @@ START_TEST(a_captured_launch_can_be_read_back)
     OK(cu.cuGraphGetNodes(mixed_graph(mapped.address), nodes, &count));
     ck_assert_uint_eq(count, 2);
 }
-END_TEST
 
-START_TEST(a_packed_launch_is_read_back_packed)
+TEST(replay, a_packed_launch_is_read_back_packed)
 {
     unsigned char packed[12] = {1, 2, 3};
     size_t bytes = sizeof packed;
@@ -225,7 +221,6 @@ START_TEST(a_packed_launch_is_read_back_packed)
     ck_assert_int_eq(memcmp(params.extra[3], packed, sizeof packed), 0);
     ck_assert_ptr_null(params.extra[4]);
 }
-END_TEST
 
 static atomic_int destroyed;
 static atomic_int destroyed_on_caller;
@@ -258,7 +253,9 @@ static tn_cu_userobject new_object(void)
     return object;
 }
 
-START_TEST(a_user_object_goes_with_the_last_of_graph_clone_exec_and_launch)
+GROUP(life, make_things)
+
+TEST(life, a_user_object_goes_with_the_last_of_graph_clone_exec_and_launch)
 {
     tn_cu_graph graph;
     tn_cu_graph clone;
@@ -287,7 +284,6 @@ START_TEST(a_user_object_goes_with_the_last_of_graph_clone_exec_and_launch)
     ck_assert_uint_eq(ledger().user_objects, 0);
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuUserObjectRetain(object, 1));
 }
-END_TEST
 
 static tn_cu_graph graph_with_object(void)
 {
@@ -298,7 +294,7 @@ static tn_cu_graph graph_with_object(void)
 }
 
 /* Which call drops the last reference is no matter: _i. */
-START_TEST(a_late_destructor_of_an_instantiated_graph_runs_behind_the_call)
+TEST_LOOP(life, a_late_destructor_of_an_instantiated_graph_runs_behind_the_call, 0, 2)
 {
     tn_cu_graph graph = graph_with_object();
     tn_cu_graphexec exec = instantiate(graph);
@@ -313,9 +309,8 @@ START_TEST(a_late_destructor_of_an_instantiated_graph_runs_behind_the_call)
     ck_assert_int_eq(destroyed_now(), 2); /* the ledger waits for no delay */
     ck_assert_uint_eq(ledger().user_objects, 0);
 }
-END_TEST
 
-START_TEST(late_destructors_run_by_themselves_in_time)
+TEST(life, late_destructors_run_by_themselves_in_time)
 {
     tn_cu_graph graph = graph_with_object();
     tn_cu_graphexec exec = instantiate(graph);
@@ -331,9 +326,8 @@ START_TEST(late_destructors_run_by_themselves_in_time)
     ck_assert_int_ge((now.tv_sec - begun.tv_sec) * 1000000 + (now.tv_nsec - begun.tv_nsec) / 1000,
                      20000);
 }
-END_TEST
 
-START_TEST(a_user_object_goes_with_a_capture_that_ends_badly_or_is_abandoned)
+TEST_LOOP(life, a_user_object_goes_with_a_capture_that_ends_badly_or_is_abandoned, 0, 2)
 {
     tn_cu_graph graph;
     bool abandoned = _i == 1;
@@ -350,9 +344,8 @@ START_TEST(a_user_object_goes_with_a_capture_that_ends_badly_or_is_abandoned)
     }
     ck_assert_int_eq(destroyed_now(), 1);
 }
-END_TEST
 
-START_TEST(references_to_user_objects_are_counted)
+TEST(life, references_to_user_objects_are_counted)
 {
     tn_cu_graph graph;
     tn_cu_userobject object;
@@ -372,10 +365,11 @@ START_TEST(references_to_user_objects_are_counted)
     ANSWERS(TN_CUDA_ERROR_INVALID_HANDLE, cu.cuGraphDestroy(graph));
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuGraphDestroy(NULL));
 }
-END_TEST
+
+GROUP(shapes, make_things)
 
 /* SG1 */
-START_TEST(a_cycle_is_refused)
+TEST(shapes, a_cycle_is_refused)
 {
     tn_cu_graph graph;
     tn_cu_graphnode nodes[3];
@@ -394,7 +388,6 @@ START_TEST(a_cycle_is_refused)
     ck_assert_uint_eq(count, 2);
     OK(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
 }
-END_TEST
 
 static tn_cu_conditional countdown;
 static atomic_int rounds;
@@ -409,7 +402,7 @@ static void count_rounds(const tarn_sim_launch *launch, void *const *params)
     ck_assert_int_eq(sim.tarn_sim_set_conditional(countdown + 1, 1), -1);
 }
 
-START_TEST(a_twin_ends_a_loop)
+TEST(shapes, a_twin_ends_a_loop)
 {
     tn_cu_context context;
     tn_cu_graph graph;
@@ -442,7 +435,6 @@ START_TEST(a_twin_ends_a_loop)
     OK(cu.cuStreamSynchronize(stream));
     ck_assert_int_eq(atomic_load(&rounds), 5);
 }
-END_TEST
 
 static atomic_int met;
 
@@ -474,7 +466,7 @@ static tn_cu_graphnode add_host(tn_cu_graph graph, const tn_cu_graphnode *after,
 }
 
 /* Two branches that meet; then a child graph of two nodes; then a last node. */
-START_TEST(branches_run_side_by_side_and_wait_where_edges_say)
+TEST(shapes, branches_run_side_by_side_and_wait_where_edges_say)
 {
     tn_cu_graph graph;
     tn_cu_graph inner;
@@ -495,10 +487,9 @@ START_TEST(branches_run_side_by_side_and_wait_where_edges_say)
         ck_assert_int_eq(atomic_load(&met), 5);
     }
 }
-END_TEST
 
 /* SS2 */
-START_TEST(everything_given_back_leaves_the_ledger_as_it_was)
+TEST(life, everything_given_back_leaves_the_ledger_as_it_was)
 {
     tarn_sim_ledger before = ledger();
     struct mapped mapped = map_new(2 * MIB);
@@ -525,7 +516,6 @@ START_TEST(everything_given_back_leaves_the_ledger_as_it_was)
     tarn_sim_ledger after = ledger();
     same_ledger(&before, &after);
 }
-END_TEST
 
 /* One thread of many that use everything at once. */
 static void *use_everything(void *argument)
@@ -562,7 +552,7 @@ static void *use_everything(void *argument)
     return NULL;
 }
 
-START_TEST(many_threads_may_use_everything_at_once)
+TEST(replay, many_threads_may_use_everything_at_once)
 {
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
@@ -575,39 +565,4 @@ START_TEST(many_threads_may_use_everything_at_once)
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
     tarn_sim_ledger after = ledger();
     same_ledger(&before, &after);
-}
-END_TEST
-
-Suite *graph_suite(void)
-{
-    Suite *suite = suite_create("graph");
-    TCase *replays = tcase_create("replay");
-    tcase_add_checked_fixture(replays, make_things, NULL);
-    tcase_add_test(replays, a_graph_runs_on_whatever_memory_lies_at_its_addresses);
-    tcase_add_test(replays, a_launch_that_is_queued_uses_the_memory_of_when_it_runs);
-    tcase_add_test(replays, copies_and_sets_are_checked_when_instantiated_and_kernels_are_not);
-    tcase_add_loop_test(replays, launching_over_unmapped_memory_is_found_when_it_runs, 0, 2);
-    tcase_add_test(replays, launches_of_one_executable_graph_never_overlap);
-    tcase_add_test(replays, a_captured_launch_can_be_read_back);
-    tcase_add_test(replays, a_packed_launch_is_read_back_packed);
-    tcase_add_test(replays, many_threads_may_use_everything_at_once);
-    suite_add_tcase(suite, replays);
-    TCase *life = tcase_create("life");
-    tcase_add_checked_fixture(life, make_things, NULL);
-    tcase_add_test(life, a_user_object_goes_with_the_last_of_graph_clone_exec_and_launch);
-    tcase_add_loop_test(life, a_late_destructor_of_an_instantiated_graph_runs_behind_the_call, 0,
-                        2);
-    tcase_add_test(life, late_destructors_run_by_themselves_in_time);
-    tcase_add_loop_test(life, a_user_object_goes_with_a_capture_that_ends_badly_or_is_abandoned, 0,
-                        2);
-    tcase_add_test(life, references_to_user_objects_are_counted);
-    tcase_add_test(life, everything_given_back_leaves_the_ledger_as_it_was);
-    suite_add_tcase(suite, life);
-    TCase *shapes = tcase_create("shapes");
-    tcase_add_checked_fixture(shapes, make_things, NULL);
-    tcase_add_test(shapes, a_cycle_is_refused);
-    tcase_add_test(shapes, branches_run_side_by_side_and_wait_where_edges_say);
-    tcase_add_test(shapes, a_twin_ends_a_loop);
-    suite_add_tcase(suite, shapes);
-    return suite;
 }

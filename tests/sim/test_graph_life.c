@@ -25,7 +25,10 @@ static void begin_to(tn_cu_stream stream, tn_cu_graph graph)
     OK(cu.cuMemsetD8Async(there.linear, 0, 4, stream));
 }
 
-START_TEST(nothing_with_a_body_that_a_capture_writes_to_is_destroyed)
+SUITE("graph life")
+GROUP(life, make_capture_things)
+
+TEST(life, nothing_with_a_body_that_a_capture_writes_to_is_destroyed)
 {
     tn_cu_graphnode node;
     tn_cu_graph body = add_body(there.graph, &node);
@@ -40,9 +43,8 @@ START_TEST(nothing_with_a_body_that_a_capture_writes_to_is_destroyed)
     OK(cu.cuGraphDestroyNode(node));
     OK(cu.cuGraphDestroy(there.graph));
 }
-END_TEST
 
-START_TEST(a_body_stays_its_nodes_when_the_capture_to_it_ends_badly)
+TEST_LOOP(life, a_body_stays_its_nodes_when_the_capture_to_it_ends_badly, 0, 2)
 {
     tn_cu_graphnode node;
     tarn_sim_ledger before = ledger();
@@ -61,9 +63,10 @@ START_TEST(a_body_stays_its_nodes_when_the_capture_to_it_ends_badly)
     tarn_sim_ledger after = ledger();
     same_ledger(&before, &after);
 }
-END_TEST
 
-START_TEST(an_event_recorded_by_another_device_may_lose_its_context_meanwhile)
+GROUP(two, load_two_devices, .name = "two devices")
+
+TEST(two, an_event_recorded_by_another_device_may_lose_its_context_meanwhile)
 {
     tn_cu_context second;
     tn_cu_event event;
@@ -89,7 +92,6 @@ START_TEST(an_event_recorded_by_another_device_may_lose_its_context_meanwhile)
     sim.tarn_sim_resume_work();
     OK(cu.cuStreamSynchronize(stream));
 }
-END_TEST
 
 static tn_cu_graph chain(void)
 {
@@ -101,7 +103,7 @@ static tn_cu_graph chain(void)
     return graph;
 }
 
-START_TEST(a_long_chain_is_updated)
+TEST(life, a_long_chain_is_updated)
 {
     tn_cu_graphexec exec;
     tn_cu_update_result_info info;
@@ -109,7 +111,6 @@ START_TEST(a_long_chain_is_updated)
     OK(cu.cuGraphExecUpdate(exec, chain(), &info));
     ck_assert_int_eq(info.result, TN_CU_GRAPH_UPDATE_SUCCESS);
 }
-END_TEST
 
 static atomic_int calls;
 
@@ -119,7 +120,7 @@ static void count(void *unused)
     atomic_fetch_add(&calls, 1);
 }
 
-START_TEST(a_host_node_made_without_a_context_is_run)
+TEST(life, a_host_node_made_without_a_context_is_run)
 {
     tn_cu_graphnode node;
     tn_cu_graphexec exec;
@@ -132,9 +133,8 @@ START_TEST(a_host_node_made_without_a_context_is_run)
     OK(cu.cuStreamSynchronize(there.stream));
     ck_assert_int_eq(atomic_load(&calls), 1);
 }
-END_TEST
 
-START_TEST(an_executable_graph_of_a_context_that_is_gone_is_not_launched)
+TEST(life, an_executable_graph_of_a_context_that_is_gone_is_not_launched)
 {
     tn_cu_context context;
     tn_cu_graphexec exec;
@@ -145,7 +145,6 @@ START_TEST(an_executable_graph_of_a_context_that_is_gone_is_not_launched)
     ANSWERS(TN_CUDA_ERROR_CONTEXT_IS_DESTROYED, cu.cuGraphLaunch(exec, there.stream));
     OK(cu.cuGraphExecDestroy(exec));
 }
-END_TEST
 
 static void end_contexts(void *context)
 {
@@ -157,7 +156,7 @@ static void end_contexts(void *context)
     count(NULL);
 }
 
-START_TEST(a_host_function_does_not_wait_for_itself)
+TEST(life, a_host_function_does_not_wait_for_itself)
 {
     tn_cu_context context;
     OK(cu.cuCtxCreate(&context, 0, 0));
@@ -165,10 +164,9 @@ START_TEST(a_host_function_does_not_wait_for_itself)
     OK(cu.cuStreamSynchronize(there.stream));
     ck_assert_int_eq(atomic_load(&calls), 1);
 }
-END_TEST
 
 /* SG3 */
-START_TEST(edges_stay_with_their_nodes_when_an_earlier_node_goes)
+TEST(life, edges_stay_with_their_nodes_when_an_earlier_node_goes)
 {
     const tn_cu_edge_data programmatic = {.from_port = 1, .type = 1};
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -192,25 +190,4 @@ START_TEST(edges_stay_with_their_nodes_when_an_earlier_node_goes)
     ck_assert_mem_eq(&edges[0], &programmatic, sizeof programmatic);
     ck_assert_ptr_eq(before[1], nodes[1]);
     ck_assert_int_eq(edges[1].type, 0);
-}
-END_TEST
-
-Suite *graph_life_suite(void)
-{
-    Suite *suite = suite_create("graph life");
-    TCase *tests = tcase_create("life");
-    tcase_add_checked_fixture(tests, make_capture_things, NULL);
-    tcase_add_test(tests, nothing_with_a_body_that_a_capture_writes_to_is_destroyed);
-    tcase_add_loop_test(tests, a_body_stays_its_nodes_when_the_capture_to_it_ends_badly, 0, 2);
-    tcase_add_test(tests, a_long_chain_is_updated);
-    tcase_add_test(tests, a_host_node_made_without_a_context_is_run);
-    tcase_add_test(tests, an_executable_graph_of_a_context_that_is_gone_is_not_launched);
-    tcase_add_test(tests, a_host_function_does_not_wait_for_itself);
-    tcase_add_test(tests, edges_stay_with_their_nodes_when_an_earlier_node_goes);
-    suite_add_tcase(suite, tests);
-    TCase *two = tcase_create("two devices");
-    tcase_add_checked_fixture(two, load_two_devices, NULL);
-    tcase_add_test(two, an_event_recorded_by_another_device_may_lose_its_context_meanwhile);
-    suite_add_tcase(suite, two);
-    return suite;
 }

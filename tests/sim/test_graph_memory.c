@@ -70,7 +70,9 @@ static void end_allocating(struct allocating made)
     OK(cu.cuGraphDestroy(made.graph));
 }
 
-START_TEST(memory_comes_with_the_first_launch_and_goes_with_a_trim)
+GROUP(memory, make_things)
+
+TEST(memory, memory_comes_with_the_first_launch_and_goes_with_a_trim)
 {
     tarn_sim_ledger before = ledger();
     struct allocating made = new_allocating(1000, true, 0);
@@ -87,10 +89,9 @@ START_TEST(memory_comes_with_the_first_launch_and_goes_with_a_trim)
     tarn_sim_ledger after = ledger();
     same_ledger(&before, &after);
 }
-END_TEST
 
 /* SB1 */
-START_TEST(graphs_share_memory_that_only_one_uses_at_a_time)
+TEST(memory, graphs_share_memory_that_only_one_uses_at_a_time)
 {
     struct allocating first = new_allocating(MIB, true, 0);
     struct allocating second = new_allocating(MIB, true, 0);
@@ -112,7 +113,6 @@ START_TEST(graphs_share_memory_that_only_one_uses_at_a_time)
     sim.tarn_sim_resume_work();
     OK(cu.cuStreamSynchronize(stream));
 }
-END_TEST
 
 static atomic_int checks;
 static tn_cu_deviceptr watched[2];
@@ -125,7 +125,7 @@ static void check_sevens(void *address)
 }
 
 /* Two graphs that share, launched by turns into one stream and then into two. */
-START_TEST(graphs_that_share_do_not_meet_on_two_streams)
+TEST(memory, graphs_that_share_do_not_meet_on_two_streams)
 {
     tn_cu_stream other = new_stream(TN_CU_STREAM_NON_BLOCKING);
     struct allocating graphs[2];
@@ -151,10 +151,9 @@ START_TEST(graphs_that_share_do_not_meet_on_two_streams)
     OK(cu.cuStreamSynchronize(other));
     ck_assert_int_eq(atomic_load(&checks), 80);
 }
-END_TEST
 
 /* SB2 */
-START_TEST(a_trim_leaves_what_is_in_use)
+TEST(memory, a_trim_leaves_what_is_in_use)
 {
     struct allocating made = new_allocating(MIB, false, 0);
     sim.tarn_sim_hold_work();
@@ -170,10 +169,9 @@ START_TEST(a_trim_leaves_what_is_in_use)
     ck_assert_uint_eq(memory_of_graphs(TN_CU_GRAPH_MEM_RESERVED_CURRENT), 0);
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemFree(made.address));
 }
-END_TEST
 
 /* SB3 */
-START_TEST(what_a_graph_left_allocated_outlives_it)
+TEST(memory, what_a_graph_left_allocated_outlives_it)
 {
     tarn_sim_ledger before = ledger();
     struct allocating made = new_allocating(MIB, false, 0);
@@ -187,10 +185,9 @@ START_TEST(what_a_graph_left_allocated_outlives_it)
     tarn_sim_ledger after = ledger();
     same_ledger(&before, &after);
 }
-END_TEST
 
 /* SE2 */
-START_TEST(one_executable_graph_at_a_time_has_a_graphs_memory)
+TEST(memory, one_executable_graph_at_a_time_has_a_graphs_memory)
 {
     tn_cu_graphexec second;
     tn_cu_graph clone;
@@ -200,9 +197,8 @@ START_TEST(one_executable_graph_at_a_time_has_a_graphs_memory)
     OK(cu.cuGraphExecDestroy(made.exec));
     OK(cu.cuGraphInstantiateWithFlags(&made.exec, made.graph, 0));
 }
-END_TEST
 
-START_TEST(a_graph_that_left_memory_is_launched_again_when_it_is_free)
+TEST_LOOP(memory, a_graph_that_left_memory_is_launched_again_when_it_is_free, 0, 2)
 {
     bool automatic = _i == 1;
     struct allocating made =
@@ -214,9 +210,8 @@ START_TEST(a_graph_that_left_memory_is_launched_again_when_it_is_free)
     OK(cu.cuGraphLaunch(made.exec, stream));
     OK(cu.cuStreamSynchronize(stream));
 }
-END_TEST
 
-START_TEST(a_device_that_has_no_memory_left_launches_nothing)
+TEST(memory, a_device_that_has_no_memory_left_launches_nothing)
 {
     struct allocating made = new_allocating(MIB, true, 0);
     size_t left;
@@ -229,10 +224,9 @@ START_TEST(a_device_that_has_no_memory_left_launches_nothing)
     OK(cu.cuGraphLaunch(made.exec, stream));
     OK(cu.cuStreamSynchronize(stream));
 }
-END_TEST
 
 /* SE1 */
-START_TEST(a_queued_launch_does_what_was_there_when_it_was_queued)
+TEST(memory, a_queued_launch_does_what_was_there_when_it_was_queued)
 {
     struct mapped mapped = map_new(2 * MIB);
     struct kernels kernels = load_kernels();
@@ -269,7 +263,6 @@ START_TEST(a_queued_launch_does_what_was_there_when_it_was_queued)
     OK(cu.cuStreamSynchronize(stream));
     ck_assert_uint_eq(*(volatile uint32_t *)mapped.address, 6);
 }
-END_TEST
 
 static size_t free_bytes(void)
 {
@@ -290,7 +283,9 @@ static tn_cu_graph wide_graph(int nodes)
     return graph;
 }
 
-START_TEST(executable_graphs_take_memory_when_asked_to)
+GROUP(space, NULL)
+
+TEST(space, executable_graphs_take_memory_when_asked_to)
 {
     setenv("TARN_SIM_EXEC_MEMORY", "1", 1);
     start_context();
@@ -315,36 +310,12 @@ START_TEST(executable_graphs_take_memory_when_asked_to)
     OK(cu.cuMemFree(all));
     OK(cu.cuGraphInstantiateWithFlags(&execs[0], graph, 0));
 }
-END_TEST
 
-START_TEST(executable_graphs_take_nothing_otherwise)
+TEST(space, executable_graphs_take_nothing_otherwise)
 {
     start_context();
     tn_cu_graphexec exec;
     size_t at_first = free_bytes();
     OK(cu.cuGraphInstantiateWithFlags(&exec, wide_graph(64), 0));
     ck_assert_uint_eq(free_bytes(), at_first);
-}
-END_TEST
-
-Suite *graph_memory_suite(void)
-{
-    Suite *suite = suite_create("graph_memory");
-    TCase *memory = tcase_create("memory");
-    tcase_add_checked_fixture(memory, make_things, NULL);
-    tcase_add_test(memory, memory_comes_with_the_first_launch_and_goes_with_a_trim);
-    tcase_add_test(memory, graphs_share_memory_that_only_one_uses_at_a_time);
-    tcase_add_test(memory, graphs_that_share_do_not_meet_on_two_streams);
-    tcase_add_test(memory, a_trim_leaves_what_is_in_use);
-    tcase_add_test(memory, what_a_graph_left_allocated_outlives_it);
-    tcase_add_test(memory, one_executable_graph_at_a_time_has_a_graphs_memory);
-    tcase_add_loop_test(memory, a_graph_that_left_memory_is_launched_again_when_it_is_free, 0, 2);
-    tcase_add_test(memory, a_device_that_has_no_memory_left_launches_nothing);
-    tcase_add_test(memory, a_queued_launch_does_what_was_there_when_it_was_queued);
-    suite_add_tcase(suite, memory);
-    TCase *space = tcase_create("space");
-    tcase_add_test(space, executable_graphs_take_memory_when_asked_to);
-    tcase_add_test(space, executable_graphs_take_nothing_otherwise);
-    suite_add_tcase(suite, space);
-    return suite;
 }

@@ -68,7 +68,9 @@ static void end_exporter(const struct exporter *exporter)
     ck_assert_int_eq(status, 0);
 }
 
-START_TEST(memory_of_another_process_is_opened_used_and_closed)
+GROUP(nothing, load_driver)
+
+TEST(nothing, memory_of_another_process_is_opened_used_and_closed)
 {
     tn_cu_ipc_handle handle;
     tn_cu_deviceptr address;
@@ -112,9 +114,8 @@ START_TEST(memory_of_another_process_is_opened_used_and_closed)
     end_exporter(&exporter);
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuIpcOpenMemHandle(&address, handle, LAZY));
 }
-END_TEST
 
-START_TEST(what_a_context_has_open_goes_with_it)
+TEST(nothing, what_a_context_has_open_goes_with_it)
 {
     tn_cu_ipc_handle handle;
     tn_cu_deviceptr address;
@@ -129,10 +130,9 @@ START_TEST(what_a_context_has_open_goes_with_it)
     let_look(&exporter, 1);
     end_exporter(&exporter);
 }
-END_TEST
 
 /* A handle whose bytes were changed on the way, to none or to more than the file has. */
-START_TEST(a_handle_of_no_byte_is_refused)
+TEST(nothing, a_handle_of_no_byte_is_refused)
 {
     static const uint64_t wrong[] = {0, UINT64_C(1) << 63, UINT64_MAX};
     tn_cu_ipc_handle handle;
@@ -151,9 +151,8 @@ START_TEST(a_handle_of_no_byte_is_refused)
     OK(cu.cuIpcCloseMemHandle(address));
     end_exporter(&exporter);
 }
-END_TEST
 
-START_TEST(a_handle_is_refused_where_it_was_made_and_when_it_is_none)
+TEST(nothing, a_handle_is_refused_where_it_was_made_and_when_it_is_none)
 {
     tn_cu_ipc_handle handle;
     tn_cu_deviceptr address = 7;
@@ -170,18 +169,4 @@ START_TEST(a_handle_is_refused_where_it_was_made_and_when_it_is_none)
     struct mapped mapped = map_new(2 * MIB);
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuIpcGetMemHandle(&handle, mapped.address));
     ck_assert_uint_eq(address, 7);
-}
-END_TEST
-
-Suite *ipc_suite(void)
-{
-    Suite *suite = suite_create("ipc");
-    TCase *bare = tcase_create("nothing");
-    tcase_add_checked_fixture(bare, load_driver, NULL);
-    tcase_add_test(bare, memory_of_another_process_is_opened_used_and_closed);
-    tcase_add_test(bare, what_a_context_has_open_goes_with_it);
-    tcase_add_test(bare, a_handle_of_no_byte_is_refused);
-    tcase_add_test(bare, a_handle_is_refused_where_it_was_made_and_when_it_is_none);
-    suite_add_tcase(suite, bare);
-    return suite;
 }

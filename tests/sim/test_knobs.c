@@ -24,7 +24,9 @@ static void says(const char *said, const char *part)
     ck_assert_msg(strstr(said, part) != NULL, "\"%s\" is not in \"%s\"", part, said);
 }
 
-START_TEST(memory_and_devices_are_as_many_as_asked_for)
+GROUP(settings, NULL)
+
+TEST(settings, memory_and_devices_are_as_many_as_asked_for)
 {
     int count;
     size_t bytes;
@@ -35,7 +37,6 @@ START_TEST(memory_and_devices_are_as_many_as_asked_for)
     OK(cu.cuDeviceTotalMem(&bytes, 2));
     ck_assert_uint_eq(bytes, 64 * MIB);
 }
-END_TEST
 
 static const struct {
     const char *name;
@@ -65,7 +66,8 @@ static const struct {
     {"TARN_SIM_WORK", "later"},
 };
 
-START_TEST(a_wrong_value_is_reported_and_the_default_stands)
+TEST_LOOP(settings, a_wrong_value_is_reported_and_the_default_stands, 0,
+          sizeof wrong / sizeof wrong[0])
 {
     int count;
     size_t bytes;
@@ -78,21 +80,18 @@ START_TEST(a_wrong_value_is_reported_and_the_default_stands)
     ck_assert_uint_eq(bytes, 8192 * MIB);
     physical(2 * MIB);
 }
-END_TEST
 
-START_TEST(a_misspelt_setting_is_reported)
+TEST(settings, a_misspelt_setting_is_reported)
 {
     says(start_with("TARN_SIM_DEVISES", "2"), "there is no such setting");
 }
-END_TEST
 
-START_TEST(an_empty_setting_is_none)
+TEST(settings, an_empty_setting_is_none)
 {
     ck_assert_str_eq(start_with("TARN_SIM_DEVICES", ""), "");
 }
-END_TEST
 
-START_TEST(a_program_can_set_what_the_environment_can_until_init)
+TEST(settings, a_program_can_set_what_the_environment_can_until_init)
 {
     int count;
     setenv("TARN_SIM_DEVICES", "2", 1);
@@ -109,9 +108,10 @@ START_TEST(a_program_can_set_what_the_environment_can_until_init)
     OK(cu.cuDeviceGetCount(&count));
     ck_assert_int_eq(count, 4);
 }
-END_TEST
 
-START_TEST(faults_are_planned_by_the_environment_several_at_once)
+GROUP(effects, NULL)
+
+TEST(effects, faults_are_planned_by_the_environment_several_at_once)
 {
     tn_cu_deviceptr address;
     tn_cu_memhandle handle;
@@ -131,9 +131,8 @@ START_TEST(faults_are_planned_by_the_environment_several_at_once)
     ck_assert_str_eq(last, "cuMemAddressReserve");
     OK(cu.cuMemAddressReserve(&address, 2 * MIB, 0, 0, 0));
 }
-END_TEST
 
-START_TEST(a_plan_for_any_function_is_a_star)
+TEST(effects, a_plan_for_any_function_is_a_star)
 {
     int count;
     setenv("TARN_SIM_FAULT", "*:2:UNKNOWN", 1);
@@ -142,9 +141,8 @@ START_TEST(a_plan_for_any_function_is_a_star)
     ANSWERS(TN_CUDA_ERROR_UNKNOWN, cu.cuDeviceGetCount(&count));
     OK(cu.cuDeviceGetCount(&count));
 }
-END_TEST
 
-START_TEST(hints_can_be_moved_and_refused)
+TEST_LOOP(effects, hints_can_be_moved_and_refused, 0, 2)
 {
     const tn_cu_deviceptr hint = 0x480000000000;
     tn_cu_deviceptr address;
@@ -159,7 +157,6 @@ START_TEST(hints_can_be_moved_and_refused)
         OK(cu.cuMemAddressReserve(&address, 32 * MIB, 0, hint, 0));
     }
 }
-END_TEST
 
 /* What cuGetProcAddress says of a function, asked for as it was introduced. */
 static bool found(const char *name, int version)
@@ -171,7 +168,7 @@ static bool found(const char *name, int version)
     return function != NULL;
 }
 
-START_TEST(an_older_driver_lacks_what_is_newer)
+TEST(effects, an_older_driver_lacks_what_is_newer)
 {
     int version;
     load_driver();
@@ -185,9 +182,8 @@ START_TEST(an_older_driver_lacks_what_is_newer)
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
             cu.cuGetProcAddress("cuMemCreate", &function, 12030, 0, NULL));
 }
-END_TEST
 
-START_TEST(functions_can_be_missing)
+TEST(effects, functions_can_be_missing)
 {
     load_driver();
     ck_assert_int_eq(sim.tarn_sim_configure("MISSING", "cuStreamGetId, cuMemMap"), 0);
@@ -195,9 +191,8 @@ START_TEST(functions_can_be_missing)
     ck_assert(!found("cuMemMap", 13000));
     ck_assert(found("cuMemUnmap", 13000));
 }
-END_TEST
 
-START_TEST(fresh_memory_can_be_zero)
+TEST_LOOP(effects, fresh_memory_can_be_zero, 0, 2)
 {
     setenv("TARN_SIM_POISON", _i == 0 ? "0" : "1", 1);
     start_context();
@@ -207,7 +202,6 @@ START_TEST(fresh_memory_can_be_zero)
     else
         ck_assert_uint_ne(*(volatile unsigned char *)mapped.address, 0);
 }
-END_TEST
 
 /* Runs a program in a child that ends by exit. Returns what it said on stderr. */
 static const char *child_says(void (*body)(void), int expected)
@@ -234,12 +228,11 @@ static void leave_a_handle(void)
     physical(4 * MIB);
 }
 
-START_TEST(what_is_outstanding_at_exit_can_be_printed)
+TEST(effects, what_is_outstanding_at_exit_can_be_printed)
 {
     ck_assert_str_eq(child_says(leave_a_handle, EXIT_SUCCESS),
                      "tarn_sim: at exit: handles 1\ntarn_sim: at exit: handle_bytes 4194304\n");
 }
-END_TEST
 
 static void ask_at_exit(void)
 {
@@ -263,14 +256,13 @@ static void ask_a_driver_that_is_gone(void)
     OK(cu.cuInit(0));
 }
 
-START_TEST(the_driver_can_be_gone_for_early_exit_handlers)
+TEST(effects, the_driver_can_be_gone_for_early_exit_handlers)
 {
     child_says(ask_a_driver_that_stays, 4);
     child_says(ask_a_driver_that_is_gone, 3);
 }
-END_TEST
 
-START_TEST(a_lax_driver_gives_handles_out_again_and_ids_never)
+TEST(effects, a_lax_driver_gives_handles_out_again_and_ids_never)
 {
     tn_cu_context context;
     unsigned long long first_id;
@@ -290,9 +282,8 @@ START_TEST(a_lax_driver_gives_handles_out_again_and_ids_never)
     OK(cu.cuStreamGetId(stream, &second_id));
     ck_assert_uint_gt(second_id, first_id);
 }
-END_TEST
 
-START_TEST(a_strict_driver_never_gives_a_handle_out_again)
+TEST(effects, a_strict_driver_never_gives_a_handle_out_again)
 {
     start_driver();
     tn_cu_memhandle handle = physical(2 * MIB);
@@ -300,7 +291,6 @@ START_TEST(a_strict_driver_never_gives_a_handle_out_again)
     ck_assert_uint_ne(physical(2 * MIB), handle); /* SS1 */
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemRelease(handle));
 }
-END_TEST
 
 /* A stream with a fill and an event behind it, by a driver that works as said. */
 struct paced {
@@ -329,7 +319,7 @@ static void pause_for_workers(void)
     (void)nanosleep(&(struct timespec){0, 20000000}, NULL);
 }
 
-START_TEST(work_that_is_awaited_is_done_by_no_call_but_a_wait_and_then_all_of_it)
+TEST_LOOP(effects, work_that_is_awaited_is_done_by_no_call_but_a_wait_and_then_all_of_it, 0, 3)
 {
     struct paced paced = queue_at("awaited");
     tn_cu_stream other = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -351,9 +341,8 @@ START_TEST(work_that_is_awaited_is_done_by_no_call_but_a_wait_and_then_all_of_it
     pause_for_workers();
     ANSWERS(TN_CUDA_ERROR_NOT_READY, cu.cuStreamQuery(other));
 }
-END_TEST
 
-START_TEST(work_at_once_is_done_when_the_call_returns)
+TEST(effects, work_at_once_is_done_when_the_call_returns)
 {
     struct paced paced = queue_at("at-once");
     for (int i = 0; i < 200; i++) {
@@ -369,14 +358,13 @@ START_TEST(work_at_once_is_done_when_the_call_returns)
     sim.tarn_sim_resume_work();
     OK(cu.cuStreamQuery(paced.stream));
 }
-END_TEST
 
 static void count_destructor(void *count)
 {
     atomic_fetch_add((atomic_int *)count, 1);
 }
 
-START_TEST(destructors_run_before_the_call_returns_unless_work_is_done_beside)
+TEST_LOOP(effects, destructors_run_before_the_call_returns_unless_work_is_done_beside, 0, 2)
 {
     static atomic_int count;
     struct paced paced = queue_at(_i == 0 ? "awaited" : "at-once");
@@ -397,36 +385,4 @@ START_TEST(destructors_run_before_the_call_returns_unless_work_is_done_beside)
         OK(cu.cuStreamSynchronize(paced.stream));
         ck_assert_int_eq(atomic_load(&count), i + 1);
     }
-}
-END_TEST
-
-Suite *knobs_suite(void)
-{
-    Suite *suite = suite_create("knobs");
-    TCase *settings = tcase_create("settings");
-    tcase_add_test(settings, memory_and_devices_are_as_many_as_asked_for);
-    tcase_add_loop_test(settings, a_wrong_value_is_reported_and_the_default_stands, 0,
-                        sizeof wrong / sizeof wrong[0]);
-    tcase_add_test(settings, a_misspelt_setting_is_reported);
-    tcase_add_test(settings, an_empty_setting_is_none);
-    tcase_add_test(settings, a_program_can_set_what_the_environment_can_until_init);
-    suite_add_tcase(suite, settings);
-    TCase *effects = tcase_create("effects");
-    tcase_add_test(effects, faults_are_planned_by_the_environment_several_at_once);
-    tcase_add_test(effects, a_plan_for_any_function_is_a_star);
-    tcase_add_loop_test(effects, hints_can_be_moved_and_refused, 0, 2);
-    tcase_add_test(effects, an_older_driver_lacks_what_is_newer);
-    tcase_add_test(effects, functions_can_be_missing);
-    tcase_add_loop_test(effects, fresh_memory_can_be_zero, 0, 2);
-    tcase_add_test(effects, what_is_outstanding_at_exit_can_be_printed);
-    tcase_add_test(effects, the_driver_can_be_gone_for_early_exit_handlers);
-    tcase_add_test(effects, a_lax_driver_gives_handles_out_again_and_ids_never);
-    tcase_add_test(effects, a_strict_driver_never_gives_a_handle_out_again);
-    tcase_add_loop_test(
-        effects, work_that_is_awaited_is_done_by_no_call_but_a_wait_and_then_all_of_it, 0, 3);
-    tcase_add_test(effects, work_at_once_is_done_when_the_call_returns);
-    tcase_add_loop_test(effects, destructors_run_before_the_call_returns_unless_work_is_done_beside,
-                        0, 2);
-    suite_add_tcase(suite, effects);
-    return suite;
 }

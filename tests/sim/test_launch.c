@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_launch.c -- modules, kernels, copies and sets, and the fault that sticks. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,9 @@ static uint32_t word(tn_cu_deviceptr address)
     return *(volatile uint32_t *)address;
 }
 
-START_TEST(a_module_knows_its_kernels_and_their_parameters)
+GROUP(work, start_context)
+
+TEST(work, a_module_knows_its_kernels_and_their_parameters)
 {
     static const char ptx[] =
         ".version 8.0 // comment\n.target sm_90\n.address_size 64\n/* .entry not_one( */\n"
@@ -40,9 +43,8 @@ START_TEST(a_module_knows_its_kernels_and_their_parameters)
     ANSWERS(TN_CUDA_ERROR_INVALID_HANDLE, cu.cuModuleGetFunction(&function, module, "plain"));
     ANSWERS(TN_CUDA_ERROR_INVALID_HANDLE, cu.cuFuncGetParamInfo(function, 0, &offset, &bytes));
 }
-END_TEST
 
-START_TEST(what_is_no_ptx_is_no_module)
+TEST(work, what_is_no_ptx_is_no_module)
 {
     static const char *const bad[] = {".version 7.0\n.entry",
                                       ".version 7.0\n.entry a(.param .u64 x",
@@ -57,9 +59,8 @@ START_TEST(what_is_no_ptx_is_no_module)
         ANSWERS(TN_CUDA_ERROR_INVALID_PTX, cu.cuModuleLoadData(&module, bad[i]));
     ck_assert_uint_eq(ledger().modules, 0);
 }
-END_TEST
 
-START_TEST(a_kernel_without_a_twin_is_found_but_not_launched)
+TEST(work, a_kernel_without_a_twin_is_found_but_not_launched)
 {
     tn_cu_module module;
     tn_cu_function function;
@@ -68,9 +69,8 @@ START_TEST(a_kernel_without_a_twin_is_found_but_not_launched)
     ANSWERS(TN_CUDA_ERROR_NOT_SUPPORTED,
             cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
 }
-END_TEST
 
-START_TEST(a_kernel_gets_parameters_in_either_form)
+TEST(work, a_kernel_gets_parameters_in_either_form)
 {
     struct kernels kernels = load_kernels();
     struct mapped mapped = map_new(2 * MIB);
@@ -98,9 +98,8 @@ START_TEST(a_kernel_gets_parameters_in_either_form)
     ANSWERS(TN_CUDA_ERROR_INVALID_HANDLE,
             cu.cuLaunchKernel((tn_cu_function)0x10, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
 }
-END_TEST
 
-START_TEST(copies_and_sets_check_their_device_memory_at_the_call)
+TEST(work, copies_and_sets_check_their_device_memory_at_the_call)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     tn_cu_deviceptr address = reserve(8 * MIB);
@@ -132,9 +131,8 @@ START_TEST(copies_and_sets_check_their_device_memory_at_the_call)
     ck_assert_uint_eq(word(address + 2 * MIB + 4), 9);
     OK(cu.cuMemsetD8Async(address + 7 * MIB, 0, 0, stream)); /* nothing to do, nothing wrong */
 }
-END_TEST
 
-START_TEST(synchronous_copies_go_both_ways)
+TEST(work, synchronous_copies_go_both_ways)
 {
     tn_cu_deviceptr address;
     uint32_t there = 77;
@@ -146,7 +144,6 @@ START_TEST(synchronous_copies_go_both_ways)
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemcpyHtoD(address + 1, &there, sizeof there));
     OK(cu.cuMemFree(address));
 }
-END_TEST
 
 /* What a dead context still answers, and what it does not. */
 static void context_is_dead_of(tn_cu_result fault, tn_cu_stream stream)
@@ -174,7 +171,16 @@ static void count_skipped(void *user)
     skipped_work++;
 }
 
-START_TEST(a_kernel_that_touches_nothing_mapped_kills_the_context)
+/* Sanitizers turn the signal into a report of their own. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
+
+GROUP(faults, start_context)
+
+TEST(faults, a_kernel_that_touches_nothing_mapped_kills_the_context)
 {
     struct kernels kernels = load_kernels();
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -187,9 +193,8 @@ START_TEST(a_kernel_that_touches_nothing_mapped_kills_the_context)
     ck_assert_int_eq(skipped_work, 0);
     context_is_dead_of(TN_CUDA_ERROR_ILLEGAL_ADDRESS, stream);
 }
-END_TEST
 
-START_TEST(a_kernel_that_writes_where_it_may_only_read_kills_the_context)
+TEST(faults, a_kernel_that_writes_where_it_may_only_read_kills_the_context)
 {
     struct kernels kernels = load_kernels();
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -199,9 +204,8 @@ START_TEST(a_kernel_that_writes_where_it_may_only_read_kills_the_context)
     ANSWERS(TN_CUDA_ERROR_ILLEGAL_ADDRESS, cu.cuStreamSynchronize(stream));
     context_is_dead_of(TN_CUDA_ERROR_ILLEGAL_ADDRESS, stream);
 }
-END_TEST
 
-START_TEST(memory_unmapped_under_queued_work_kills_the_context)
+TEST_LOOP(faults, memory_unmapped_under_queued_work_kills_the_context, 0, 2)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     struct mapped mapped = map_new(2 * MIB);
@@ -217,9 +221,9 @@ START_TEST(memory_unmapped_under_queued_work_kills_the_context)
     ANSWERS(fault, cu.cuStreamSynchronize(stream));
     context_is_dead_of(fault, stream);
 }
-END_TEST
 
-START_TEST(a_fault_of_the_program_itself_is_not_the_devices)
+TEST_WITH(faults, a_fault_of_the_program_itself_is_not_the_devices, 0, 1, .signal = SIGSEGV,
+          .left_out = SANITIZED)
 {
     struct kernels kernels = load_kernels();
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -229,32 +233,4 @@ START_TEST(a_fault_of_the_program_itself_is_not_the_devices)
     unmap_all(mapped);
     *(volatile int *)mapped.address = 1;
     abort(); /* not reached: the process ends by SIGSEGV */
-}
-END_TEST
-
-Suite *launch_suite(void)
-{
-    Suite *suite = suite_create("launch");
-    TCase *work = tcase_create("work");
-    tcase_add_checked_fixture(work, start_context, NULL);
-    tcase_add_test(work, a_module_knows_its_kernels_and_their_parameters);
-    tcase_add_test(work, what_is_no_ptx_is_no_module);
-    tcase_add_test(work, a_kernel_without_a_twin_is_found_but_not_launched);
-    tcase_add_test(work, a_kernel_gets_parameters_in_either_form);
-    tcase_add_test(work, copies_and_sets_check_their_device_memory_at_the_call);
-    tcase_add_test(work, synchronous_copies_go_both_ways);
-    suite_add_tcase(suite, work);
-    TCase *fault = tcase_create("faults");
-    tcase_add_checked_fixture(fault, start_context, NULL);
-    tcase_add_test(fault, a_kernel_that_touches_nothing_mapped_kills_the_context);
-    tcase_add_test(fault, a_kernel_that_writes_where_it_may_only_read_kills_the_context);
-    tcase_add_loop_test(fault, memory_unmapped_under_queued_work_kills_the_context, 0, 2);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    /* Sanitizers turn the signal into a report of their own. */
-    tcase_add_test_raise_signal(fault, a_fault_of_the_program_itself_is_not_the_devices, 11);
-#else
-    (void)a_fault_of_the_program_itself_is_not_the_devices;
-#endif
-    suite_add_tcase(suite, fault);
-    return suite;
 }

@@ -47,8 +47,10 @@ static tn_cu_result launch(void *handle, tn_cu_stream stream, tn_cu_deviceptr ad
     return cu.cuLaunchKernel(handle, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL);
 }
 
+GROUP(library, start_context)
+
 /* SL2 */
-START_TEST(a_kernel_has_one_function_in_each_context)
+TEST(library, a_kernel_has_one_function_in_each_context)
 {
     tn_cu_context own;
     tarn_sim_ledger before = ledger();
@@ -70,10 +72,9 @@ START_TEST(a_kernel_has_one_function_in_each_context)
     OK(cu.cuCtxDestroy(own));
     ck_assert_uint_eq(ledger().modules, before.modules + 1); /* the library itself */
 }
-END_TEST
 
 /* SL1 */
-START_TEST(functions_go_with_their_context_and_with_the_library)
+TEST(library, functions_go_with_their_context_and_with_the_library)
 {
     tn_cu_context own;
     const char *name;
@@ -97,9 +98,8 @@ START_TEST(functions_go_with_their_context_and_with_the_library)
     tarn_sim_ledger after = ledger();
     same_ledger(&before, &after);
 }
-END_TEST
 
-START_TEST(a_module_of_a_library_can_be_unloaded_alone)
+TEST(library, a_module_of_a_library_can_be_unloaded_alone)
 {
     tn_cu_module module;
     const char *name;
@@ -114,7 +114,6 @@ START_TEST(a_module_of_a_library_can_be_unloaded_alone)
     OK(cu.cuLibraryUnload(library));
     ck_assert_uint_eq(ledger().modules, 0);
 }
-END_TEST
 
 static void *resume_soon(void *unused)
 {
@@ -124,7 +123,7 @@ static void *resume_soon(void *unused)
     return NULL;
 }
 
-START_TEST(unloading_a_library_waits_for_work_that_may_use_it)
+TEST(library, unloading_a_library_waits_for_work_that_may_use_it)
 {
     pthread_t thread;
     tn_cu_library library = load();
@@ -138,18 +137,4 @@ START_TEST(unloading_a_library_waits_for_work_that_may_use_it)
     ck_assert_uint_eq(*(volatile uint32_t *)mapped.address, 9);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     unmap_all(mapped);
-}
-END_TEST
-
-Suite *library_suite(void)
-{
-    Suite *suite = suite_create("library");
-    TCase *tcase = tcase_create("library");
-    tcase_add_checked_fixture(tcase, start_context, NULL);
-    tcase_add_test(tcase, a_kernel_has_one_function_in_each_context);
-    tcase_add_test(tcase, functions_go_with_their_context_and_with_the_library);
-    tcase_add_test(tcase, a_module_of_a_library_can_be_unloaded_alone);
-    tcase_add_test(tcase, unloading_a_library_waits_for_work_that_may_use_it);
-    suite_add_tcase(suite, tcase);
-    return suite;
 }

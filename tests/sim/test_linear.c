@@ -24,8 +24,10 @@ static tn_cu_deviceptr linear(size_t bytes)
     return address;
 }
 
+GROUP(context, start_context)
+
 /* SH1, SH3: whatever is allocated and freed, nothing overlaps and all of it comes back. */
-START_TEST(allocations_of_all_sizes_never_overlap)
+TEST(context, allocations_of_all_sizes_never_overlap)
 {
     struct {
         tn_cu_deviceptr address;
@@ -58,10 +60,9 @@ START_TEST(allocations_of_all_sizes_never_overlap)
     ck_assert_uint_eq(ledger().linear_allocations, 0);
     ck_assert_uint_eq(ledger().linear_bytes, 0);
 }
-END_TEST
 
 /* SH3 */
-START_TEST(a_refused_allocation_takes_nothing)
+TEST(context, a_refused_allocation_takes_nothing)
 {
     tn_cu_deviceptr address = 7;
     size_t before = free_bytes();
@@ -73,9 +74,8 @@ START_TEST(a_refused_allocation_takes_nothing)
     OK(cu.cuMemFree(whole));
     ck_assert_uint_eq(free_bytes(), before);
 }
-END_TEST
 
-START_TEST(memory_of_a_full_device_is_shared_all_the_same)
+TEST(context, memory_of_a_full_device_is_shared_all_the_same)
 {
     tn_cu_deviceptr anchor = linear(1);
     tn_cu_deviceptr rest = linear(free_bytes());
@@ -85,9 +85,8 @@ START_TEST(memory_of_a_full_device_is_shared_all_the_same)
     OK(cu.cuMemFree(rest));
     OK(cu.cuMemFree(anchor));
 }
-END_TEST
 
-START_TEST(freeing_waits_and_finds_out_what_happened_meanwhile)
+TEST(context, freeing_waits_and_finds_out_what_happened_meanwhile)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     tn_cu_deviceptr address = linear(4096);
@@ -97,9 +96,8 @@ START_TEST(freeing_waits_and_finds_out_what_happened_meanwhile)
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemFree(address));
     OK(cu.cuStreamDestroy(stream));
 }
-END_TEST
 
-START_TEST(a_context_takes_its_memory_with_it)
+TEST(context, a_context_takes_its_memory_with_it)
 {
     static unsigned char own[4096];
     tarn_sim_ledger before = ledger();
@@ -119,9 +117,8 @@ START_TEST(a_context_takes_its_memory_with_it)
     tarn_sim_ledger after = ledger();
     same_ledger(&before, &after);
 }
-END_TEST
 
-START_TEST(memory_that_cannot_be_used_is_not_registered)
+TEST(context, memory_that_cannot_be_used_is_not_registered)
 {
     unsigned char *pages =
         mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -139,20 +136,4 @@ START_TEST(memory_that_cannot_be_used_is_not_registered)
     OK(cu.cuMemHostUnregister(pages + 2 * 4096));
     tarn_sim_ledger after = ledger();
     same_ledger(&before, &after);
-}
-END_TEST
-
-Suite *linear_suite(void)
-{
-    Suite *suite = suite_create("linear");
-    TCase *context = tcase_create("context");
-    tcase_add_checked_fixture(context, start_context, NULL);
-    tcase_add_test(context, allocations_of_all_sizes_never_overlap);
-    tcase_add_test(context, a_refused_allocation_takes_nothing);
-    tcase_add_test(context, memory_of_a_full_device_is_shared_all_the_same);
-    tcase_add_test(context, freeing_waits_and_finds_out_what_happened_meanwhile);
-    tcase_add_test(context, a_context_takes_its_memory_with_it);
-    tcase_add_test(context, memory_that_cannot_be_used_is_not_registered);
-    suite_add_tcase(suite, context);
-    return suite;
 }

@@ -46,8 +46,10 @@ static size_t free_bytes(void)
     return free_now;
 }
 
+GROUP(own, start_pool, .name = "own pool")
+
 /* SH2: what the pool has of the device is whole chunks under what is in use. */
-START_TEST(a_pool_has_the_chunks_that_its_allocations_lie_in)
+TEST(own, a_pool_has_the_chunks_that_its_allocations_lie_in)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     size_t before = free_bytes();
@@ -68,9 +70,8 @@ START_TEST(a_pool_has_the_chunks_that_its_allocations_lie_in)
     ck_assert_uint_eq(free_bytes(), before);
     ck_assert_uint_eq(ledger().async_allocations, 0);
 }
-END_TEST
 
-START_TEST(freed_memory_is_for_its_own_stream_at_once)
+TEST(own, freed_memory_is_for_its_own_stream_at_once)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     tn_cu_stream other = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -88,9 +89,8 @@ START_TEST(freed_memory_is_for_its_own_stream_at_once)
     OK(cu.cuStreamSynchronize(stream));
     ck_assert_uint_eq(get(CHUNK, other), first);
 }
-END_TEST
 
-START_TEST(a_stream_that_waits_for_the_free_may_have_the_memory)
+TEST(own, a_stream_that_waits_for_the_free_may_have_the_memory)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     tn_cu_stream middle = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -115,9 +115,8 @@ START_TEST(a_stream_that_waits_for_the_free_may_have_the_memory)
     sim.tarn_sim_resume_work();
     OK(cu.cuStreamSynchronize(last));
 }
-END_TEST
 
-START_TEST(waiting_for_a_stream_that_waited_is_enough)
+TEST(own, waiting_for_a_stream_that_waited_is_enough)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     tn_cu_stream middle = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -134,9 +133,8 @@ START_TEST(waiting_for_a_stream_that_waited_is_enough)
     OK(cu.cuStreamSynchronize(last));
     ck_assert_uint_eq(attribute(TN_CU_POOL_ATTR_RESERVED_CURRENT), 0);
 }
-END_TEST
 
-START_TEST(without_other_memory_the_stream_is_made_to_wait)
+TEST(own, without_other_memory_the_stream_is_made_to_wait)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     tn_cu_stream other = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -159,9 +157,8 @@ START_TEST(without_other_memory_the_stream_is_made_to_wait)
     ANSWERS(TN_CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemAllocFromPoolAsync(&none, CHUNK, pool, stream));
     sim.tarn_sim_resume_work();
 }
-END_TEST
 
-START_TEST(what_pools_keep_is_given_up_before_an_allocation_fails)
+TEST(own, what_pools_keep_is_given_up_before_an_allocation_fails)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     size_t before = free_bytes();
@@ -174,9 +171,8 @@ START_TEST(what_pools_keep_is_given_up_before_an_allocation_fails)
     ck_assert_uint_eq(attribute(TN_CU_POOL_ATTR_RESERVED_CURRENT), 0);
     OK(cu.cuMemFree(address));
 }
-END_TEST
 
-START_TEST(a_destroyed_pool_lives_until_its_last_memory_is_free)
+TEST(own, a_destroyed_pool_lives_until_its_last_memory_is_free)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     size_t before = free_bytes();
@@ -191,9 +187,8 @@ START_TEST(a_destroyed_pool_lives_until_its_last_memory_is_free)
     OK(cu.cuStreamSynchronize(stream));
     ck_assert_uint_eq(free_bytes(), before);
 }
-END_TEST
 
-START_TEST(memory_is_used_up_to_its_free_and_not_after)
+TEST(own, memory_is_used_up_to_its_free_and_not_after)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     keep_all();
@@ -206,9 +201,8 @@ START_TEST(memory_is_used_up_to_its_free_and_not_after)
     sim.tarn_sim_resume_work();
     OK(cu.cuStreamSynchronize(stream)); /* the work before the free was right */
 }
-END_TEST
 
-START_TEST(linear_memory_can_be_freed_in_the_order_of_a_stream)
+TEST(own, linear_memory_can_be_freed_in_the_order_of_a_stream)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     tarn_sim_ledger before = ledger();
@@ -225,23 +219,4 @@ START_TEST(linear_memory_can_be_freed_in_the_order_of_a_stream)
     ck_assert_uint_eq(free_bytes(), free_before);
     tarn_sim_ledger after = ledger();
     same_ledger(&before, &after);
-}
-END_TEST
-
-Suite *mempool_suite(void)
-{
-    Suite *suite = suite_create("mempool");
-    TCase *own = tcase_create("own pool");
-    tcase_add_checked_fixture(own, start_pool, NULL);
-    tcase_add_test(own, a_pool_has_the_chunks_that_its_allocations_lie_in);
-    tcase_add_test(own, freed_memory_is_for_its_own_stream_at_once);
-    tcase_add_test(own, a_stream_that_waits_for_the_free_may_have_the_memory);
-    tcase_add_test(own, waiting_for_a_stream_that_waited_is_enough);
-    tcase_add_test(own, without_other_memory_the_stream_is_made_to_wait);
-    tcase_add_test(own, what_pools_keep_is_given_up_before_an_allocation_fails);
-    tcase_add_test(own, a_destroyed_pool_lives_until_its_last_memory_is_free);
-    tcase_add_test(own, memory_is_used_up_to_its_free_and_not_after);
-    tcase_add_test(own, linear_memory_can_be_freed_in_the_order_of_a_stream);
-    suite_add_tcase(suite, own);
-    return suite;
 }

@@ -53,7 +53,9 @@ static const struct {
     {TN_CU_POINTER_MEMORY_BLOCK_ID, 8},
 };
 
-START_TEST(answers_are_as_wide_as_the_drivers)
+GROUP(context, start_context)
+
+TEST(context, answers_are_as_wide_as_the_drivers)
 {
     unsigned char place[ROOM];
     struct mapped mapped = map_new(2 * MIB);
@@ -65,9 +67,8 @@ START_TEST(answers_are_as_wide_as_the_drivers)
     }
     unmap_all(mapped);
 }
-END_TEST
 
-START_TEST(an_address_without_access_is_answered_with_null_and_an_error)
+TEST(context, an_address_without_access_is_answered_with_null_and_an_error)
 {
     unsigned char place[ROOM];
     tn_cu_deviceptr answer;
@@ -81,9 +82,8 @@ START_TEST(an_address_without_access_is_answered_with_null_and_an_error)
     ck_assert_uint_eq(answer, 0);
     unmap_all(mapped);
 }
-END_TEST
 
-START_TEST(an_unknown_address_has_empty_answers_when_several_are_asked_for)
+TEST(context, an_unknown_address_has_empty_answers_when_several_are_asked_for)
 {
     unsigned char place[ROOM];
     tn_cu_deviceptr start;
@@ -109,9 +109,8 @@ START_TEST(an_unknown_address_has_empty_answers_when_several_are_asked_for)
     memcpy(&start, place, sizeof start);
     ck_assert_uint_eq(start, unknown);
 }
-END_TEST
 
-START_TEST(a_range_that_is_not_found_is_empty)
+TEST(context, a_range_that_is_not_found_is_empty)
 {
     tn_cu_deviceptr base = 7;
     size_t bytes = 7;
@@ -126,9 +125,8 @@ START_TEST(a_range_that_is_not_found_is_empty)
     ck_assert_uint_eq(bytes, 4 * MIB);
     unmap_all(mapped);
 }
-END_TEST
 
-START_TEST(synchronous_copies_are_an_attribute_that_is_kept)
+TEST(context, synchronous_copies_are_an_attribute_that_is_kept)
 {
     unsigned int wanted = 1;
     unsigned int got = 7;
@@ -147,19 +145,4 @@ START_TEST(synchronous_copies_are_an_attribute_that_is_kept)
     ANSWERS(TN_CUDA_ERROR_NOT_SUPPORTED,
             cu.cuPointerSetAttribute(&wanted, TN_CU_POINTER_SYNC_MEMOPS, mapped.address));
     unmap_all(mapped);
-}
-END_TEST
-
-Suite *pointer_suite(void)
-{
-    Suite *suite = suite_create("pointer");
-    TCase *context = tcase_create("context");
-    tcase_add_checked_fixture(context, start_context, NULL);
-    tcase_add_test(context, answers_are_as_wide_as_the_drivers);
-    tcase_add_test(context, an_address_without_access_is_answered_with_null_and_an_error);
-    tcase_add_test(context, an_unknown_address_has_empty_answers_when_several_are_asked_for);
-    tcase_add_test(context, a_range_that_is_not_found_is_empty);
-    tcase_add_test(context, synchronous_copies_are_an_attribute_that_is_kept);
-    suite_add_tcase(suite, context);
-    return suite;
 }

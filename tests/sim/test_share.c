@@ -64,8 +64,10 @@ static int open_files(void)
     return count;
 }
 
+GROUP(context, start_context)
+
 /* SM1 */
-START_TEST(memory_lives_for_references_and_mappings)
+TEST(context, memory_lives_for_references_and_mappings)
 {
     tn_cu_memhandle handle = physical(2 * MIB);
     tn_cu_memhandle same;
@@ -89,10 +91,9 @@ START_TEST(memory_lives_for_references_and_mappings)
     ck_assert_uint_eq(ledger().handles, 0);
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemRelease(handle));
 }
-END_TEST
 
 /* SM2 */
-START_TEST(shared_memory_is_charged_once_and_until_the_last_of_its_handles)
+TEST(context, shared_memory_is_charged_once_and_until_the_last_of_its_handles)
 {
     size_t before = free_bytes();
     int files = open_files();
@@ -119,9 +120,8 @@ START_TEST(shared_memory_is_charged_once_and_until_the_last_of_its_handles)
     ck_assert_uint_eq(free_bytes(), before - 8 * MIB);
     ck_assert_int_eq(open_files(), files + 1);
 }
-END_TEST
 
-START_TEST(an_import_is_refused_for_what_was_not_exported)
+TEST(context, an_import_is_refused_for_what_was_not_exported)
 {
     tn_cu_memhandle handle = 7;
     int other = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -140,7 +140,6 @@ START_TEST(an_import_is_refused_for_what_was_not_exported)
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
             cu.cuMemExportToShareableHandle(&other, plain, TN_CU_MEM_HANDLE_TYPE_POSIX_FD, 0));
 }
-END_TEST
 
 /* Writes where memory is to be into an exported file of 2 MiB, and imports that. */
 static tn_cu_result import_from(int type, int id)
@@ -153,7 +152,7 @@ static tn_cu_result import_from(int type, int id)
                                              TN_CU_MEM_HANDLE_TYPE_POSIX_FD);
 }
 
-START_TEST(an_import_is_refused_from_a_place_that_is_none)
+TEST(context, an_import_is_refused_from_a_place_that_is_none)
 {
     OK(import_from(TN_CU_MEM_LOCATION_TYPE_DEVICE, 0));
     OK(import_from(TN_CU_MEM_LOCATION_TYPE_HOST_NUMA, 0));
@@ -164,10 +163,9 @@ START_TEST(an_import_is_refused_from_a_place_that_is_none)
     ANSWERS(TN_CUDA_ERROR_UNKNOWN, import_from(0, 0));
     ANSWERS(TN_CUDA_ERROR_UNKNOWN, import_from(77, 0));
 }
-END_TEST
 
 /* SM2 */
-START_TEST(memory_is_charged_while_a_descriptor_holds_it)
+TEST(context, memory_is_charged_while_a_descriptor_holds_it)
 {
     size_t before = free_bytes();
     int files = open_files();
@@ -183,9 +181,8 @@ START_TEST(memory_is_charged_while_a_descriptor_holds_it)
     ck_assert_uint_eq(free_bytes(), before);
     ck_assert_int_eq(open_files(), files);
 }
-END_TEST
 
-START_TEST(exports_close_with_the_next_program_and_none_is_left_open)
+TEST(context, exports_close_with_the_next_program_and_none_is_left_open)
 {
     int files = open_files();
     tn_cu_memhandle handle = exportable(2 * MIB);
@@ -200,7 +197,6 @@ START_TEST(exports_close_with_the_next_program_and_none_is_left_open)
     free_bytes(); /* the driver notices when it is next asked for memory */
     ck_assert_int_eq(open_files(), files);
 }
-END_TEST
 
 static void send_file(int socket, int file)
 {
@@ -228,7 +224,9 @@ static int receive_file(int socket)
     return *(int *)CMSG_DATA(CMSG_FIRSTHDR(&message));
 }
 
-START_TEST(memory_outlives_the_process_that_exported_it)
+GROUP(nothing, load_driver)
+
+TEST(nothing, memory_outlives_the_process_that_exported_it)
 {
     int ends[2];
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
@@ -248,9 +246,8 @@ START_TEST(memory_outlives_the_process_that_exported_it)
     ck_assert_uint_eq(mapped_word(handle, 4 * MIB)[MIB - 1], 99);
     ck_assert_uint_eq(free_bytes(), before); /* it was charged where it was made */
 }
-END_TEST
 
-START_TEST(memory_of_the_host_is_for_the_host_and_for_devices)
+TEST(context, memory_of_the_host_is_for_the_host_and_for_devices)
 {
     tn_cu_allocation_prop prop = device_prop(0);
     tn_cu_allocation_prop got;
@@ -285,7 +282,6 @@ START_TEST(memory_of_the_host_is_for_the_host_and_for_devices)
     ck_assert_int_eq(got.location.type, TN_CU_MEM_LOCATION_TYPE_HOST_NUMA);
     ck_assert_int_eq(got.requested_handle_types, 0);
 }
-END_TEST
 
 /* More mappings than Linux lets a process have map areas, unless it was told otherwise. */
 enum { AREAS = 66000 };
@@ -310,7 +306,7 @@ static bool areas_are_limited(void)
     return limit > 0 && limit < AREAS;
 }
 
-START_TEST(access_that_the_system_refuses_half_way_changes_nothing)
+TEST(context, access_that_the_system_refuses_half_way_changes_nothing)
 {
     if (!areas_are_limited())
         return;
@@ -331,18 +327,18 @@ START_TEST(access_that_the_system_refuses_half_way_changes_nothing)
     *(volatile uint32_t *)(address + 1998 * MIB) = 1;
     OK(cu.cuMemUnmap(address, (size_t)AREAS * 2 * MIB));
 }
-END_TEST
 
-START_TEST(many_handles_cost_no_descriptors)
+TEST(context, many_handles_cost_no_descriptors)
 {
     int files = open_files();
     for (int i = 0; i < 2000; i++)
         physical(2 * MIB);
     ck_assert_int_eq(open_files(), files);
 }
-END_TEST
 
-START_TEST(a_lax_driver_uses_handles_that_were_given_up)
+GROUP(lax, load_lax_driver)
+
+TEST(lax, a_lax_driver_uses_handles_that_were_given_up)
 {
     tn_cu_memhandle handle = exportable(2 * MIB);
     tn_cu_allocation_prop prop;
@@ -353,9 +349,8 @@ START_TEST(a_lax_driver_uses_handles_that_were_given_up)
     OK(cu.cuMemMap(address + 2 * MIB, 2 * MIB, 0, handle, 0));
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemRelease(handle));
 }
-END_TEST
 
-START_TEST(a_lax_driver_maps_past_the_end_of_a_reservation)
+TEST(lax, a_lax_driver_maps_past_the_end_of_a_reservation)
 {
     tn_cu_deviceptr address = reserve(64 * MIB);
     tn_cu_memhandle handle = physical(4 * MIB);
@@ -368,7 +363,6 @@ START_TEST(a_lax_driver_maps_past_the_end_of_a_reservation)
     OK(cu.cuMemUnmap(last, 4 * MIB));
     OK(cu.cuMemAddressFree(address, 64 * MIB));
 }
-END_TEST
 
 static void enter_context(void)
 {
@@ -378,7 +372,7 @@ static void enter_context(void)
 }
 
 /* Behind the reservation the process has something: what is set there is not the process's. */
-START_TEST(a_mapping_past_its_reservation_ends_where_its_pages_do)
+TEST(lax, a_mapping_past_its_reservation_ends_where_its_pages_do)
 {
     enter_context();
     tn_cu_deviceptr address = reserve(64 * MIB);
@@ -399,7 +393,6 @@ START_TEST(a_mapping_past_its_reservation_ends_where_its_pages_do)
     ck_assert_int_eq(own[0], 0);
     ck_assert_int_eq(own[MIB - 1], 0);
 }
-END_TEST
 
 /* A sanitizer may have the addresses that the simulator deals out. */
 static bool hints_are_followed(void)
@@ -441,7 +434,7 @@ static tn_cu_deviceptr reserve_before(tn_cu_deviceptr address)
     return 0;
 }
 
-START_TEST(a_mapping_runs_over_no_memory_of_another_kind)
+TEST_LOOP(lax, a_mapping_runs_over_no_memory_of_another_kind, 0, 4)
 {
     enter_context();
     tn_cu_deviceptr address = other_memory(_i);
@@ -456,7 +449,6 @@ START_TEST(a_mapping_runs_over_no_memory_of_another_kind)
     OK(cu.cuMemRelease(handle));
     OK(cu.cuMemAddressFree(first, 64 * MIB));
 }
-END_TEST
 
 /* Has the system put 4 GiB and something more where it would put the next, and keeps the end of that, from 64 MiB behind a
  * multiple of 4 GiB on. What the system gives next at such a multiple has this for a neighbour. MAP_FAILED where it does
@@ -483,7 +475,7 @@ static void *take_neighbour(size_t *bytes)
 }
 
 /* Wherever the system puts the process, nothing of it lies behind a reservation without a hint. */
-START_TEST(behind_a_reservation_without_a_hint_there_is_room)
+TEST_LOOP(lax, behind_a_reservation_without_a_hint_there_is_room, 0, 2)
 {
     size_t neighbour_bytes;
     enter_context();
@@ -505,9 +497,8 @@ START_TEST(behind_a_reservation_without_a_hint_there_is_room)
     OK(cu.cuMemAddressFree(first, room));
     ck_assert_int_eq(munmap(neighbour, neighbour_bytes), 0);
 }
-END_TEST
 
-START_TEST(hints_into_what_a_mapping_spilt_are_granted)
+TEST_LOOP(lax, hints_into_what_a_mapping_spilt_are_granted, 0, 12)
 {
     enter_context();
     tn_cu_deviceptr first;
@@ -536,9 +527,8 @@ START_TEST(hints_into_what_a_mapping_spilt_are_granted)
     tarn_sim_ledger after = ledger();
     same_ledger(&before, &after);
 }
-END_TEST
 
-START_TEST(a_lax_driver_gives_access_up_to_the_first_gap)
+TEST(lax, a_lax_driver_gives_access_up_to_the_first_gap)
 {
     tn_cu_deviceptr address = reserve(64 * MIB);
     tn_cu_location here = {.type = TN_CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
@@ -551,38 +541,4 @@ START_TEST(a_lax_driver_gives_access_up_to_the_first_gap)
     ck_assert_uint_eq(flags, TN_CU_MEM_ACCESS_READ);
     OK(cu.cuMemGetAccess(&flags, &here, address + 8 * MIB));
     ck_assert_uint_eq(flags, TN_CU_MEM_ACCESS_NONE);
-}
-END_TEST
-
-Suite *share_suite(void)
-{
-    Suite *suite = suite_create("share");
-    TCase *bare = tcase_create("nothing");
-    tcase_add_checked_fixture(bare, load_driver, NULL);
-    tcase_add_test(bare, memory_outlives_the_process_that_exported_it);
-    suite_add_tcase(suite, bare);
-    TCase *context = tcase_create("context");
-    tcase_set_timeout(context, 60);
-    tcase_add_checked_fixture(context, start_context, NULL);
-    tcase_add_test(context, memory_lives_for_references_and_mappings);
-    tcase_add_test(context, shared_memory_is_charged_once_and_until_the_last_of_its_handles);
-    tcase_add_test(context, memory_is_charged_while_a_descriptor_holds_it);
-    tcase_add_test(context, an_import_is_refused_from_a_place_that_is_none);
-    tcase_add_test(context, an_import_is_refused_for_what_was_not_exported);
-    tcase_add_test(context, exports_close_with_the_next_program_and_none_is_left_open);
-    tcase_add_test(context, memory_of_the_host_is_for_the_host_and_for_devices);
-    tcase_add_test(context, access_that_the_system_refuses_half_way_changes_nothing);
-    tcase_add_test(context, many_handles_cost_no_descriptors);
-    suite_add_tcase(suite, context);
-    TCase *lax = tcase_create("lax");
-    tcase_add_checked_fixture(lax, load_lax_driver, NULL);
-    tcase_add_test(lax, a_lax_driver_uses_handles_that_were_given_up);
-    tcase_add_test(lax, a_lax_driver_maps_past_the_end_of_a_reservation);
-    tcase_add_test(lax, a_mapping_past_its_reservation_ends_where_its_pages_do);
-    tcase_add_loop_test(lax, a_mapping_runs_over_no_memory_of_another_kind, 0, 4);
-    tcase_add_loop_test(lax, behind_a_reservation_without_a_hint_there_is_room, 0, 2);
-    tcase_add_loop_test(lax, hints_into_what_a_mapping_spilt_are_granted, 0, 12);
-    tcase_add_test(lax, a_lax_driver_gives_access_up_to_the_first_gap);
-    suite_add_tcase(suite, lax);
-    return suite;
 }

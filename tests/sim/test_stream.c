@@ -40,7 +40,9 @@ static tn_cu_result own_stream_id(void *argument)
     return cu.cuStreamGetId(TN_CU_STREAM_PER_THREAD, argument);
 }
 
-START_TEST(stream_ids_name_streams_for_good)
+GROUP(order, start_context)
+
+TEST(order, stream_ids_name_streams_for_good)
 {
     unsigned long long legacy[2];
     unsigned long long own[2];
@@ -61,10 +63,9 @@ START_TEST(stream_ids_name_streams_for_good)
     OK(cu.cuStreamGetId(new_stream(TN_CU_STREAM_NON_BLOCKING), &second));
     ck_assert_uint_ne(first, second);
 }
-END_TEST
 
 /* SQ1: finished stays behind queued until the work is done. */
-START_TEST(work_waits_while_held_and_runs_when_resumed)
+TEST(order, work_waits_while_held_and_runs_when_resumed)
 {
     atomic_int done = 0;
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -84,10 +85,9 @@ START_TEST(work_waits_while_held_and_runs_when_resumed)
     OK(cu.cuEventQuery(event));
     OK(cu.cuStreamQuery(stream));
 }
-END_TEST
 
 /* SQ3: the wait keeps the first stream, whose owner gave it up. */
-START_TEST(a_stream_waits_for_an_event_of_another)
+TEST(order, a_stream_waits_for_an_event_of_another)
 {
     tn_cu_stream first = new_stream(TN_CU_STREAM_NON_BLOCKING);
     tn_cu_stream second = new_stream(TN_CU_STREAM_NON_BLOCKING);
@@ -106,10 +106,9 @@ START_TEST(a_stream_waits_for_an_event_of_another)
     ck_assert_int_eq(sequence[0], 1);
     ck_assert_int_eq(sequence[1], 2);
 }
-END_TEST
 
 /* SQ2 */
-START_TEST(the_legacy_stream_is_ordered_with_blocking_streams)
+TEST(order, the_legacy_stream_is_ordered_with_blocking_streams)
 {
     tn_cu_stream blocking = new_stream(TN_CU_STREAM_DEFAULT);
     tn_cu_stream after = new_stream(TN_CU_STREAM_DEFAULT);
@@ -122,9 +121,8 @@ START_TEST(the_legacy_stream_is_ordered_with_blocking_streams)
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(sequence[i], i + 1);
 }
-END_TEST
 
-START_TEST(an_event_on_the_legacy_stream_covers_blocking_streams)
+TEST(order, an_event_on_the_legacy_stream_covers_blocking_streams)
 {
     tn_cu_stream blocking = new_stream(TN_CU_STREAM_DEFAULT);
     tn_cu_event event = new_event();
@@ -137,7 +135,6 @@ START_TEST(an_event_on_the_legacy_stream_covers_blocking_streams)
     OK(cu.cuEventSynchronize(event));
     ck_assert_int_eq(atomic_load(&sequence_length), 1);
 }
-END_TEST
 
 /* A waiting call, made on a thread while the device is held. */
 struct waiter {
@@ -193,7 +190,8 @@ static tn_cu_result synchronize(void *unused)
 static tn_cu_result (*const waiting_calls[])(void *) = {free_linear, free_host, unload, load,
                                                         synchronize};
 
-START_TEST(freeing_and_modules_wait_for_the_device)
+TEST_LOOP(order, freeing_and_modules_wait_for_the_device, 0,
+          (int)(sizeof waiting_calls / sizeof waiting_calls[0]))
 {
     atomic_int done = 0;
     struct waiter waiter = {.call = waiting_calls[_i]};
@@ -211,9 +209,8 @@ START_TEST(freeing_and_modules_wait_for_the_device)
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert_int_eq(atomic_load(&done), 1);
 }
-END_TEST
 
-START_TEST(virtual_memory_never_waits)
+TEST(order, virtual_memory_never_waits)
 {
     atomic_int done = 0;
     tn_cu_deviceptr address;
@@ -226,7 +223,6 @@ START_TEST(virtual_memory_never_waits)
     sim.tarn_sim_resume_work();
     OK(cu.cuStreamSynchronize(stream));
 }
-END_TEST
 
 static tn_cu_result callback_results[4];
 
@@ -242,7 +238,7 @@ static void call_driver(void *user)
 }
 
 /* SS3: with the lock held, a call from a host function would never return. */
-START_TEST(host_functions_may_not_manage_memory)
+TEST(order, host_functions_may_not_manage_memory)
 {
     tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     OK(cu.cuLaunchHostFunc(stream, call_driver, new_event()));
@@ -254,9 +250,8 @@ START_TEST(host_functions_may_not_manage_memory)
     size_t bytes;
     OK(cu.cuMemGetInfo(&bytes, &bytes));
 }
-END_TEST
 
-START_TEST(events_are_refused_for_what_the_driver_refuses)
+TEST(order, events_are_refused_for_what_the_driver_refuses)
 {
     tn_cu_event event;
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuEventCreate(&event, TN_CU_EVENT_INTERPROCESS));
@@ -270,24 +265,4 @@ START_TEST(events_are_refused_for_what_the_driver_refuses)
     ANSWERS(TN_CUDA_ERROR_INVALID_HANDLE, cu.cuStreamQuery((tn_cu_stream)0x1234));
     OK(cu.cuEventDestroy(event));
     ANSWERS(TN_CUDA_ERROR_INVALID_HANDLE, cu.cuEventQuery(event));
-}
-END_TEST
-
-Suite *stream_suite(void)
-{
-    Suite *suite = suite_create("stream");
-    TCase *order = tcase_create("order");
-    tcase_add_checked_fixture(order, start_context, NULL);
-    tcase_add_test(order, stream_ids_name_streams_for_good);
-    tcase_add_test(order, work_waits_while_held_and_runs_when_resumed);
-    tcase_add_test(order, a_stream_waits_for_an_event_of_another);
-    tcase_add_test(order, the_legacy_stream_is_ordered_with_blocking_streams);
-    tcase_add_test(order, an_event_on_the_legacy_stream_covers_blocking_streams);
-    tcase_add_loop_test(order, freeing_and_modules_wait_for_the_device, 0,
-                        (int)(sizeof waiting_calls / sizeof waiting_calls[0]));
-    tcase_add_test(order, virtual_memory_never_waits);
-    tcase_add_test(order, host_functions_may_not_manage_memory);
-    tcase_add_test(order, events_are_refused_for_what_the_driver_refuses);
-    suite_add_tcase(suite, order);
-    return suite;
 }

@@ -14,7 +14,9 @@
 #define HINTS_ARE_KEPT true
 #endif
 
-START_TEST(a_reservation_is_refused_for_what_the_driver_refuses)
+GROUP(bare, start_driver, .name = "no context")
+
+TEST(bare, a_reservation_is_refused_for_what_the_driver_refuses)
 {
     static const struct {
         size_t bytes;
@@ -44,18 +46,16 @@ START_TEST(a_reservation_is_refused_for_what_the_driver_refuses)
     }
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemAddressReserve(NULL, 2 * MIB, 0, 0, 0));
 }
-END_TEST
 
-START_TEST(an_alignment_is_honoured)
+TEST(bare, an_alignment_is_honoured)
 {
     tn_cu_deviceptr address;
     OK(cu.cuMemAddressReserve(&address, 2 * MIB, 1024 * MIB, 0, 0));
     ck_assert_uint_eq(address % (1024 * MIB), 0);
     OK(cu.cuMemAddressFree(address, 2 * MIB));
 }
-END_TEST
 
-START_TEST(a_hint_counts_from_32_mib_at_multiples_of_32_mib)
+TEST(bare, a_hint_counts_from_32_mib_at_multiples_of_32_mib)
 {
     tn_cu_deviceptr exact;
     tn_cu_deviceptr other;
@@ -72,9 +72,8 @@ START_TEST(a_hint_counts_from_32_mib_at_multiples_of_32_mib)
     OK(cu.cuMemAddressReserve(&exact, 64 * MIB, 0, HINT + 32 * MIB, 0));
     ck_assert_uint_eq(exact, HINT + 32 * MIB);
 }
-END_TEST
 
-START_TEST(small_reservations_share_32_mib)
+TEST(bare, small_reservations_share_32_mib)
 {
     enum { COUNT = 18 };
     tn_cu_deviceptr addresses[COUNT];
@@ -104,9 +103,8 @@ START_TEST(small_reservations_share_32_mib)
     OK(cu.cuMemAddressReserve(&other, 64 * MIB, 0, HINT, 0));
     ck_assert_uint_eq(other, HINT);
 }
-END_TEST
 
-START_TEST(a_context_keeps_small_reservations_from_their_hints)
+TEST(bare, a_context_keeps_small_reservations_from_their_hints)
 {
     tn_cu_deviceptr address;
     if (!HINTS_ARE_KEPT)
@@ -121,9 +119,8 @@ START_TEST(a_context_keeps_small_reservations_from_their_hints)
     OK(cu.cuMemAddressFree(address, 2 * MIB));
     OK(cu.cuMemAddressFree(before, 2 * MIB));
 }
-END_TEST
 
-START_TEST(a_hint_over_host_memory_is_moved_without_an_error)
+TEST(bare, a_hint_over_host_memory_is_moved_without_an_error)
 {
     if (!HINTS_ARE_KEPT)
         return;
@@ -135,9 +132,8 @@ START_TEST(a_hint_over_host_memory_is_moved_without_an_error)
     OK(cu.cuMemAddressFree(address, 64 * MIB));
     munmap(host, 4096);
 }
-END_TEST
 
-START_TEST(hints_can_be_moved_and_sizes_refused_for_tests)
+TEST(bare, hints_can_be_moved_and_sizes_refused_for_tests)
 {
     tn_cu_deviceptr address;
     sim.tarn_sim_set_hints(1, 0);
@@ -149,9 +145,8 @@ START_TEST(hints_can_be_moved_and_sizes_refused_for_tests)
     sim.tarn_sim_set_hints(0, 0);
     OK(cu.cuMemAddressReserve(&address, 64 * MIB, 0, HINT, 0));
 }
-END_TEST
 
-START_TEST(large_reservations_are_granted_where_the_process_has_the_addresses)
+TEST(bare, large_reservations_are_granted_where_the_process_has_the_addresses)
 {
     size_t bytes = HINTS_ARE_KEPT ? (size_t)4 << 40 : (size_t)64 << 30;
     tn_cu_deviceptr address;
@@ -166,9 +161,8 @@ START_TEST(large_reservations_are_granted_where_the_process_has_the_addresses)
     OK(cu.cuMemRelease(handle));
     OK(cu.cuMemAddressFree(address, bytes));
 }
-END_TEST
 
-START_TEST(a_reservation_is_freed_exactly_or_not_at_all)
+TEST(bare, a_reservation_is_freed_exactly_or_not_at_all)
 {
     tn_cu_deviceptr address = reserve(64 * MIB);
     tn_cu_memhandle handle = physical(2 * MIB);
@@ -181,9 +175,8 @@ START_TEST(a_reservation_is_freed_exactly_or_not_at_all)
     OK(cu.cuMemAddressFree(address, 64 * MIB));
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemAddressFree(address, 64 * MIB));
 }
-END_TEST
 
-START_TEST(physical_memory_is_refused_for_what_the_driver_refuses)
+TEST(bare, physical_memory_is_refused_for_what_the_driver_refuses)
 {
     tn_cu_memhandle handle = 7;
     tn_cu_allocation_prop prop = device_prop(0);
@@ -210,9 +203,10 @@ START_TEST(physical_memory_is_refused_for_what_the_driver_refuses)
     ANSWERS(TN_CUDA_ERROR_NOT_PERMITTED, cu.cuMemCreate(&handle, 2 * MIB, &prop, 0));
     ck_assert_uint_eq(handle, 7);
 }
-END_TEST
 
-START_TEST(memory_goes_with_the_last_of_handle_and_mappings)
+GROUP(context, start_context)
+
+TEST(context, memory_goes_with_the_last_of_handle_and_mappings)
 {
     size_t before;
     size_t now;
@@ -234,10 +228,9 @@ START_TEST(memory_goes_with_the_last_of_handle_and_mappings)
     ck_assert_uint_eq(now, before);
     ck_assert_uint_eq(ledger().handles, 0);
 }
-END_TEST
 
 /* SS1 */
-START_TEST(handles_are_released_once_and_never_come_back)
+TEST(bare, handles_are_released_once_and_never_come_back)
 {
     tn_cu_memhandle first = physical(2 * MIB);
     OK(cu.cuMemRelease(first));
@@ -246,9 +239,8 @@ START_TEST(handles_are_released_once_and_never_come_back)
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemRelease(0x1234));
     ck_assert_uint_ne(physical(2 * MIB), first);
 }
-END_TEST
 
-START_TEST(the_whole_device_can_be_taken_in_any_pieces)
+TEST(bare, the_whole_device_can_be_taken_in_any_pieces)
 {
     enum { PIECES = 64 };
     tn_cu_memhandle handles[PIECES];
@@ -262,9 +254,8 @@ START_TEST(the_whole_device_can_be_taken_in_any_pieces)
     OK(cu.cuMemCreate(&large, PIECES / 2 * 128 * MIB, &prop, 0));
     ANSWERS(TN_CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemCreate(&handles[0], 2 * MIB, &prop, 0));
 }
-END_TEST
 
-START_TEST(fresh_memory_is_poisoned_and_then_given_back_to_the_host)
+TEST(bare, fresh_memory_is_poisoned_and_then_given_back_to_the_host)
 {
     struct mapped mapped = map_new(4 * MIB);
     const volatile unsigned char *bytes = (const volatile unsigned char *)mapped.address;
@@ -278,9 +269,8 @@ START_TEST(fresh_memory_is_poisoned_and_then_given_back_to_the_host)
     ck_assert_uint_ne(bytes[4096], 1);
     unmap_all(mapped);
 }
-END_TEST
 
-START_TEST(a_mapping_is_refused_for_what_the_driver_refuses)
+TEST(context, a_mapping_is_refused_for_what_the_driver_refuses)
 {
     tn_cu_deviceptr address = reserve(64 * MIB);
     tn_cu_deviceptr linear;
@@ -302,10 +292,9 @@ START_TEST(a_mapping_is_refused_for_what_the_driver_refuses)
     /* over another mapping (SA1) */
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemMap(address + 2 * MIB, 4 * MIB, 0, handle, 0));
 }
-END_TEST
 
 /* SA2 */
-START_TEST(a_mapping_may_span_adjacent_reservations)
+TEST(bare, a_mapping_may_span_adjacent_reservations)
 {
     if (!HINTS_ARE_KEPT)
         return;
@@ -320,9 +309,8 @@ START_TEST(a_mapping_may_span_adjacent_reservations)
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemAddressFree(second, 32 * MIB));
     OK(cu.cuMemUnmap(HINT + 30 * MIB, 4 * MIB));
 }
-END_TEST
 
-START_TEST(access_is_given_to_whole_mappings_and_can_change)
+TEST(bare, access_is_given_to_whole_mappings_and_can_change)
 {
     static const int levels[] = {TN_CU_MEM_ACCESS_READWRITE, TN_CU_MEM_ACCESS_NONE,
                                  TN_CU_MEM_ACCESS_READ, TN_CU_MEM_ACCESS_READWRITE};
@@ -353,9 +341,8 @@ START_TEST(access_is_given_to_whole_mappings_and_can_change)
     }
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemGetAccess(&flags, &here, address + 12 * MIB));
 }
-END_TEST
 
-START_TEST(unmapping_takes_whole_mappings_and_keeps_contents)
+TEST(bare, unmapping_takes_whole_mappings_and_keeps_contents)
 {
     struct mapped mapped = map_new(4 * MIB);
     tn_cu_deviceptr other = reserve(32 * MIB);
@@ -371,9 +358,8 @@ START_TEST(unmapping_takes_whole_mappings_and_keeps_contents)
     ck_assert_uint_eq(*(volatile uint32_t *)(other + 2 * MIB), 1234);
     OK(cu.cuMemUnmap(other, 32 * MIB)); /* a mapping and gaps */
 }
-END_TEST
 
-START_TEST(one_handle_at_two_addresses_is_one_memory)
+TEST(bare, one_handle_at_two_addresses_is_one_memory)
 {
     struct mapped mapped = map_new(2 * MIB);
     tn_cu_deviceptr alias = reserve(2 * MIB);
@@ -384,9 +370,8 @@ START_TEST(one_handle_at_two_addresses_is_one_memory)
     OK(cu.cuMemUnmap(alias, 2 * MIB));
     unmap_all(mapped);
 }
-END_TEST
 
-START_TEST(pointers_know_reservation_mapping_and_block)
+TEST(context, pointers_know_reservation_mapping_and_block)
 {
     tn_cu_deviceptr address = reserve(64 * MIB);
     tn_cu_memhandle handle = physical(4 * MIB);
@@ -423,9 +408,8 @@ START_TEST(pointers_know_reservation_mapping_and_block)
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
             cu.cuPointerGetAttribute(&bytes, TN_CU_POINTER_RANGE_SIZE, address + 1000));
 }
-END_TEST
 
-START_TEST(linear_memory_is_freed_by_its_start_only)
+TEST(context, linear_memory_is_freed_by_its_start_only)
 {
     tarn_sim_ledger before = ledger();
     tn_cu_deviceptr address;
@@ -447,9 +431,8 @@ START_TEST(linear_memory_is_freed_by_its_start_only)
     tarn_sim_ledger after = ledger();
     same_ledger(&before, &after);
 }
-END_TEST
 
-START_TEST(virtual_memory_works_without_a_context)
+TEST(bare, virtual_memory_works_without_a_context)
 {
     tarn_sim_ledger before = ledger();
     struct mapped mapped = map_new(4 * MIB);
@@ -461,9 +444,10 @@ START_TEST(virtual_memory_works_without_a_context)
     tarn_sim_ledger after = ledger();
     same_ledger(&before, &after);
 }
-END_TEST
 
-START_TEST(a_lax_driver_lets_unmapping_of_nothing_pass)
+GROUP(lax, load_lax_driver)
+
+TEST(lax, a_lax_driver_lets_unmapping_of_nothing_pass)
 {
     tn_cu_deviceptr address = reserve(4 * MIB);
     OK(cu.cuMemUnmap(address, 4 * MIB));
@@ -474,7 +458,6 @@ START_TEST(a_lax_driver_lets_unmapping_of_nothing_pass)
     OK(cu.cuMemUnmap(address, 4 * MIB));
     ck_assert_uint_eq(ledger().handles, 0);
 }
-END_TEST
 
 /* Makes device 1 current and a stream there. */
 static tn_cu_stream stream_of_second_device(void)
@@ -485,8 +468,10 @@ static tn_cu_stream stream_of_second_device(void)
     return new_stream(TN_CU_STREAM_NON_BLOCKING);
 }
 
+GROUP(two, load_two_devices, .name = "two devices")
+
 /* SA3 */
-START_TEST(rights_are_kept_by_device)
+TEST(two, rights_are_kept_by_device)
 {
     struct mapped mapped = map_new(2 * MIB);
     tn_cu_access_desc both[] = {
@@ -500,9 +485,8 @@ START_TEST(rights_are_kept_by_device)
     OK(cu.cuStreamSynchronize(stream));
     ck_assert_uint_eq(*(volatile unsigned char *)mapped.address, 1);
 }
-END_TEST
 
-START_TEST(a_right_that_one_device_loses_is_missed_by_its_queued_work)
+TEST(two, a_right_that_one_device_loses_is_missed_by_its_queued_work)
 {
     struct mapped mapped = map_new(2 * MIB);
     tn_cu_access_desc theirs = {.location = {TN_CU_MEM_LOCATION_TYPE_DEVICE, 1},
@@ -517,48 +501,4 @@ START_TEST(a_right_that_one_device_loses_is_missed_by_its_queued_work)
     ANSWERS(TN_CUDA_ERROR_LAUNCH_FAILED, cu.cuStreamSynchronize(stream));
     ck_assert_uint_eq(*(volatile unsigned char *)mapped.address, 0xA5);
     OK(cu.cuDevicePrimaryCtxRetain(&(tn_cu_context){0}, 0)); /* the other device is well */
-}
-END_TEST
-
-Suite *vmm_suite(void)
-{
-    Suite *suite = suite_create("vmm");
-    TCase *bare = tcase_create("no context");
-    tcase_add_checked_fixture(bare, start_driver, NULL);
-    tcase_add_test(bare, a_reservation_is_refused_for_what_the_driver_refuses);
-    tcase_add_test(bare, an_alignment_is_honoured);
-    tcase_add_test(bare, a_hint_counts_from_32_mib_at_multiples_of_32_mib);
-    tcase_add_test(bare, small_reservations_share_32_mib);
-    tcase_add_test(bare, a_hint_over_host_memory_is_moved_without_an_error);
-    tcase_add_test(bare, hints_can_be_moved_and_sizes_refused_for_tests);
-    tcase_add_test(bare, large_reservations_are_granted_where_the_process_has_the_addresses);
-    tcase_add_test(bare, a_reservation_is_freed_exactly_or_not_at_all);
-    tcase_add_test(bare, physical_memory_is_refused_for_what_the_driver_refuses);
-    tcase_add_test(bare, handles_are_released_once_and_never_come_back);
-    tcase_add_test(bare, the_whole_device_can_be_taken_in_any_pieces);
-    tcase_add_test(bare, fresh_memory_is_poisoned_and_then_given_back_to_the_host);
-    tcase_add_test(bare, a_mapping_may_span_adjacent_reservations);
-    tcase_add_test(bare, access_is_given_to_whole_mappings_and_can_change);
-    tcase_add_test(bare, unmapping_takes_whole_mappings_and_keeps_contents);
-    tcase_add_test(bare, one_handle_at_two_addresses_is_one_memory);
-    tcase_add_test(bare, virtual_memory_works_without_a_context);
-    suite_add_tcase(suite, bare);
-    TCase *context = tcase_create("context");
-    tcase_add_checked_fixture(context, start_context, NULL);
-    tcase_add_test(bare, a_context_keeps_small_reservations_from_their_hints);
-    tcase_add_test(context, memory_goes_with_the_last_of_handle_and_mappings);
-    tcase_add_test(context, a_mapping_is_refused_for_what_the_driver_refuses);
-    tcase_add_test(context, pointers_know_reservation_mapping_and_block);
-    tcase_add_test(context, linear_memory_is_freed_by_its_start_only);
-    suite_add_tcase(suite, context);
-    TCase *lax = tcase_create("lax");
-    tcase_add_checked_fixture(lax, load_lax_driver, NULL);
-    tcase_add_test(lax, a_lax_driver_lets_unmapping_of_nothing_pass);
-    suite_add_tcase(suite, lax);
-    TCase *two = tcase_create("two devices");
-    tcase_add_checked_fixture(two, load_two_devices, NULL);
-    tcase_add_test(two, rights_are_kept_by_device);
-    tcase_add_test(two, a_right_that_one_device_loses_is_missed_by_its_queued_work);
-    suite_add_tcase(suite, two);
-    return suite;
 }

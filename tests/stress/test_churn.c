@@ -168,7 +168,10 @@ static void await_threads(size_t before)
     }
 }
 
-START_TEST(threads_that_end_leave_nothing)
+SUITE("stress")
+GROUP(churn, NULL, .name = "threads that come and go", .timeout = 600)
+
+TEST(churn, threads_that_end_leave_nothing)
 {
     static struct mortal mortals[TOGETHER];
     uint64_t seed = test_seed("TARN_STRESS_SEED", 7919);
@@ -204,16 +207,4 @@ START_TEST(threads_that_end_leave_nothing)
     ck_assert_uint_eq(entries("/proc/self/fd"), files);
     for (int i = 0; i < TOGETHER; i++)
         CU_OK(cu.cuMemFree(mortals[i].memory));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("stress");
-    TCase *tcase = tcase_create("threads that come and go");
-
-    tcase_set_timeout(tcase, 600);
-    tcase_add_test(tcase, threads_that_end_leave_nothing);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -573,7 +573,10 @@ static void *watch(void *argument)
     return NULL;
 }
 
-START_TEST(many_threads_get_right_answers_and_leave_nothing)
+SUITE("stress")
+GROUP(driver, NULL, .name = "the simulated driver", .timeout = 600)
+
+TEST(driver, many_threads_get_right_answers_and_leave_nothing)
 {
     static struct thread threads[THREADS];
     pthread_t handles[THREADS];
@@ -609,16 +612,4 @@ START_TEST(many_threads_get_right_answers_and_leave_nothing)
     (void)fprintf(stderr, "%llu calls, at most %d captures, %zu files, %zu mappings\n",
                   (unsigned long long)atomic_load(&calls), atomic_load(&captures_most), most.files,
                   most.mappings);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("stress");
-    TCase *tcase = tcase_create("the simulated driver");
-
-    tcase_set_timeout(tcase, 600);
-    tcase_add_test(tcase, many_threads_get_right_answers_and_leave_nothing);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

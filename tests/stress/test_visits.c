@@ -179,7 +179,10 @@ static void *look(void *unused)
     return NULL;
 }
 
-START_TEST(what_visitors_free_is_freed_once)
+GROUP(visits, test_world_open, test_world_close, .name = "threads that free for others",
+      .timeout = 600)
+
+TEST_LOOP(visits, what_visitors_free_is_freed_once, 0, 2)
 {
     uint64_t seed = test_seed("TARN_STRESS_SEED", 7919);
     const bool share = _i == 1; /* one stream */
@@ -224,17 +227,4 @@ START_TEST(what_visitors_free_is_freed_once)
     OK(tarn_pool_validate(pool));
     OK(tarn_pool_trim(pool, NULL));
     ck_assert_uint_eq(test_stats(pool).mapped_bytes, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("visits");
-    TCase *tcase = tcase_create("threads that free for others");
-
-    tcase_set_timeout(tcase, 600);
-    tcase_add_checked_fixture(tcase, test_world_open, test_world_close);
-    tcase_add_loop_test(tcase, what_visitors_free_is_freed_once, 0, 2);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -426,22 +426,6 @@ void test_elsewhere(void (*body)(void *), void *argument)
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 
-TCase *test_case(Suite *suite, const char *name, void (*begin)(void), void (*end)(void))
-{
-    TCase *tcase = tcase_create(name);
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, begin, end);
-    return tcase;
-}
-
-/* Check's own limit is four seconds by the clock, which runs on while a test waits for a processor. Cases
- * read it when they are made, before test_main. */
-__attribute__((constructor)) static void be_patient(void)
-{
-    (void)setenv("CK_DEFAULT_TIMEOUT", "60", 0);
-}
-
 uint64_t test_setting(const char *name, uint64_t otherwise)
 {
     const char *value = getenv(name);
@@ -452,16 +436,4 @@ uint64_t test_setting(const char *name, uint64_t otherwise)
 uint64_t test_seed(const char *name, uint64_t otherwise)
 {
     return test_setting(name, test_setting("TARN_FRESH_SEED", 0) * 4096 + otherwise);
-}
-
-int test_main(Suite *suite)
-{
-    SRunner *runner = srunner_create(suite);
-    int failed;
-
-    test_forget_statuses();
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

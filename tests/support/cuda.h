@@ -15,6 +15,7 @@
 
 #include "abi/functions.h"
 #include "support/options.h"
+#include "support/registry.h"
 #include "tarn/sim.h"
 #include "tarn/tarn.h"
 
@@ -110,12 +111,5 @@ uint64_t test_setting(const char *name, uint64_t otherwise);
 /* The same of a seed. Every run has the same seeds, so that a change is judged by what it changes; with
  * TARN_FRESH_SEED=number, as every night, all are others. The caller prints its own, which repeats the run. */
 uint64_t test_seed(const char *name, uint64_t otherwise);
-
-/* A case of the suite, whose tests each stand between these two. */
-TCase *test_case(Suite *suite, const char *name, void (*begin)(void), void (*end)(void));
-
-/* Runs the suite as its own main: forking unless CK_FORK=no. A test may take a minute, where its case says
- * nothing else. */
-int test_main(Suite *suite);
 
 #endif

@@ -47,10 +47,8 @@ good_tree() {
         '| free | goes | `REFUSED` |' '' '## free' '' '- *live*: Goes.' '- *freed*: `REFUSED`.'
     write tests/api/lifetimes.txt '# Tests.' 'free / live: a_block_goes' \
         'free / freed: it_is_gone it_stays_gone'
-    write tests/api/test_lifetimes_all.c "$spdx" 'START_TEST(a_block_goes)' \
-        'START_TEST(it_is_gone)' 'START_TEST(it_stays_gone)' \
-        'tcase_add_test(tcase, a_block_goes);' 'tcase_add_test(tcase, it_is_gone);' \
-        'tcase_add_test(tcase,' '    it_stays_gone);'
+    write tests/api/test_lifetimes_all.c "$spdx" 'TEST(live, a_block_goes)' \
+        'TEST_LOOP(freed, it_is_gone, 0, 2)' 'TEST(freed, it_stays_gone)'
     write src/base/pooled.h "$spdx" '/* pooled.h -- of a pool. */'
     write src/base/named.h "$spdx" '/* named.h -- tn_named. */'
     write ARCHITECTURE.md '# A house' '' '`vmm/segment.c` asks `tn_named`; `tests/api/test_thing.c` does not.' \

@@ -16,8 +16,8 @@
 #   tested      every library source has a suite in tests/unit or a reason in untested.txt, and
 #               every public function occurs in tests/api
 #   lifetimes   every cell of the table in docs/lifetimes.md says something, has a sentence in the section of its
-#               operation, and tests in tests/api/lifetimes.txt. Each of these is in tests/api/test_lifetimes_*.c,
-#               and run; every test there is named by a cell
+#               operation, and tests in tests/api/lifetimes.txt. Each of these is in tests/api/test_lifetimes_*.c;
+#               every test there is named by a cell
 #   named       every file of src and every function tn_* that ARCHITECTURE.md, docs/driver.md, docs/internals.md
 #               and docs/reader.md name is there; in its file, where the file's name stands before it
 #   words       ARCHITECTURE.md has at most 200 lines without its table of words, and each word of a struct's name

@@ -91,7 +91,9 @@ static void fail_each(tarn_status (*account)(void *of), void *of)
     ck_assert_uint_gt(failures, 8);
 }
 
-START_TEST(without_host_memory_there_is_no_account)
+GROUP(account, open_device)
+
+TEST(account, without_host_memory_there_is_no_account)
 {
     void *block = unit_alloc(other, BYTES, stream);
     tarn_graph *graphs[2] = {naming(block), naming(block)};
@@ -103,9 +105,8 @@ START_TEST(without_host_memory_there_is_no_account)
     expect(0, BYTES, 1);
     ck_assert_uint_eq(memory.shared_pool_bytes, 4 * MIB);
 }
-END_TEST
 
-START_TEST(what_the_driver_refuses_leaves_nothing)
+TEST(account, what_the_driver_refuses_leaves_nothing)
 {
     static const char *const calls[] = {"cuGraphGetNodes", "cuGraphNodeGetType",
                                         "cuGraphKernelNodeGetParams",
@@ -127,10 +128,9 @@ START_TEST(what_the_driver_refuses_leaves_nothing)
     }
     ck_assert_uint_eq(memory.size, 77);
 }
-END_TEST
 
 /* Named in turns, the upper one first. */
-START_TEST(each_block_that_is_named_is_counted_once)
+TEST(account, each_block_that_is_named_is_counted_once)
 {
     char *lower = unit_alloc(other, BYTES, stream);
     char *upper = unit_alloc(other, 2 * BYTES, stream);
@@ -144,7 +144,6 @@ START_TEST(each_block_that_is_named_is_counted_once)
     OK(tn_account_graph(graph, &memory));
     expect(0, 3 * BYTES, 2);
 }
-END_TEST
 
 static void *freed;
 
@@ -159,7 +158,7 @@ static void put_another_there(void)
     ck_assert_ptr_eq(unit_alloc(other, BYTES, stream), freed);
 }
 
-START_TEST(a_block_that_is_freed_meanwhile_is_left_out)
+TEST(account, a_block_that_is_freed_meanwhile_is_left_out)
 {
     tarn_graph *graph;
 
@@ -174,10 +173,9 @@ START_TEST(a_block_that_is_freed_meanwhile_is_left_out)
     OK(tn_account_graph(graph, &memory));
     expect(4 * MIB, 0, 0);
 }
-END_TEST
 
 /* The graph's hold has room for 512 chunks. It names an address that has memory later: in the 600th one. */
-START_TEST(a_graph_does_not_hold_chunks_that_were_mapped_after_it)
+TEST(account, a_graph_does_not_hold_chunks_that_were_mapped_after_it)
 {
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
     const struct tn_hold *hold;
@@ -202,10 +200,9 @@ START_TEST(a_graph_does_not_hold_chunks_that_were_mapped_after_it)
     OK(tn_account_graph(graph, &memory));
     expect(4 * MIB, 1200 * MIB, 1);
 }
-END_TEST
 
 /* Chunks of 4 MiB that a graph has by two holds of the pool are its own. */
-START_TEST(two_holds_of_one_graph_are_one_holder)
+TEST(account, two_holds_of_one_graph_are_one_holder)
 {
     void *block;
     tarn_graph *graph = unit_graph(pool, stream, 4 * MIB, &block);
@@ -234,10 +231,9 @@ START_TEST(two_holds_of_one_graph_are_one_holder)
     tn_hold_drop(second);
     tn_pool_unlock(pool);
 }
-END_TEST
 
 /* _i: which of the graphs is asked for, the older one or the newer one. */
-START_TEST(memory_of_other_graphs_is_not_counted)
+TEST_LOOP(account, memory_of_other_graphs_is_not_counted, 0, 2)
 {
     void *blocks[2];
     tarn_graph *graphs[2] = {unit_graph(pool, stream, 4 * MIB, &blocks[0]),
@@ -247,7 +243,6 @@ START_TEST(memory_of_other_graphs_is_not_counted)
     expect(_i == 0 ? 4 * MIB : 6 * MIB, 0, 0);
     ck_assert_uint_eq(memory.shared_pool_bytes, 0);
 }
-END_TEST
 
 static void open_two_devices(void)
 {
@@ -255,8 +250,10 @@ static void open_two_devices(void)
     open_device();
 }
 
+GROUP(devices, open_two_devices)
+
 /* A graph may use memory of a peer: that is no memory of its own device. */
-START_TEST(another_devices_blocks_are_not_counted)
+TEST(devices, another_devices_blocks_are_not_counted)
 {
     tarn_device *peer;
     tn_cu_context own = test_context();
@@ -276,22 +273,4 @@ START_TEST(another_devices_blocks_are_not_counted)
     OK(tn_account_device(peer, &memory));
     expect(0, 0, 0);
     ck_assert_uint_eq(memory.graph_count, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("account");
-    TCase *account = test_case(suite, "account", open_device, NULL);
-    TCase *devices = test_case(suite, "devices", open_two_devices, NULL);
-
-    tcase_add_test(account, without_host_memory_there_is_no_account);
-    tcase_add_test(account, what_the_driver_refuses_leaves_nothing);
-    tcase_add_test(account, each_block_that_is_named_is_counted_once);
-    tcase_add_test(account, a_block_that_is_freed_meanwhile_is_left_out);
-    tcase_add_test(account, a_graph_does_not_hold_chunks_that_were_mapped_after_it);
-    tcase_add_test(account, two_holds_of_one_graph_are_one_holder);
-    tcase_add_loop_test(account, memory_of_other_graphs_is_not_counted, 0, 2);
-    tcase_add_test(devices, another_devices_blocks_are_not_counted);
-    return test_main(suite);
 }

@@ -21,23 +21,23 @@ static struct tn_segment second_segment;
 
 static const uint64_t base = (uint64_t)5 * TN_SLOT_BYTES;
 
-START_TEST(nothing_is_found_before_the_table_is_made)
+GROUP(init, NULL)
+
+TEST(init, nothing_is_found_before_the_table_is_made)
 {
     ck_assert_ptr_null(tn_address_table_find(0));
     ck_assert_ptr_null(tn_address_table_find(base));
 }
-END_TEST
 
-START_TEST(the_table_is_made_once)
+TEST(init, the_table_is_made_once)
 {
     OK(tn_address_table_init());
     tn_address_table_set(base, 1, &first_segment);
     OK(tn_address_table_init());
     ck_assert_ptr_eq(tn_address_table_find(base), &first_segment);
 }
-END_TEST
 
-START_TEST(no_table_without_host_addresses)
+TEST(init, no_table_without_host_addresses)
 {
     addresses_are_out = true;
     STATUS(TARN_ERR_HOST_MEMORY, tn_address_table_init());
@@ -46,10 +46,11 @@ START_TEST(no_table_without_host_addresses)
     addresses_are_out = false;
     OK(tn_address_table_init());
 }
-END_TEST
+
+GROUP(find, NULL)
 
 /* V1: every slot of the segment, to its last byte, and no other. */
-START_TEST(a_segment_is_found_at_each_of_its_bytes_and_no_other)
+TEST(find, a_segment_is_found_at_each_of_its_bytes_and_no_other)
 {
     OK(tn_address_table_init());
     tn_address_table_set(base, 3, &first_segment);
@@ -61,9 +62,8 @@ START_TEST(a_segment_is_found_at_each_of_its_bytes_and_no_other)
     }
     ck_assert_ptr_null(tn_address_table_find(base + 3 * TN_SLOT_BYTES));
 }
-END_TEST
 
-START_TEST(neighbours_are_told_apart)
+TEST(find, neighbours_are_told_apart)
 {
     OK(tn_address_table_init());
     tn_address_table_set(base, 1, &first_segment);
@@ -74,9 +74,8 @@ START_TEST(neighbours_are_told_apart)
     ck_assert_ptr_null(tn_address_table_find(base));
     ck_assert_ptr_eq(tn_address_table_find(base + TN_SLOT_BYTES), &second_segment);
 }
-END_TEST
 
-START_TEST(the_ends_of_the_address_space_are_in_the_table)
+TEST(find, the_ends_of_the_address_space_are_in_the_table)
 {
     uint64_t top = 0x1000000000000 - TN_SLOT_BYTES; /* 2^48: all of 64-bit ARM's */
 
@@ -88,25 +87,24 @@ START_TEST(the_ends_of_the_address_space_are_in_the_table)
     ck_assert_ptr_null(tn_address_table_find(top + TN_SLOT_BYTES));
     ck_assert_ptr_null(tn_address_table_find(UINT64_MAX));
 }
-END_TEST
+
+GROUP(wrong, NULL, .name = "wrong entries")
 
 /* V1: a run that does not begin at a slot would give one slot to two segments. */
-START_TEST(a_base_inside_a_slot_is_a_broken_contract)
+CONTRACT_TEST(wrong, a_base_inside_a_slot_is_a_broken_contract)
 {
     OK(tn_address_table_init());
     tn_address_table_set(base + TN_PAGE_BYTES, 1, &first_segment);
 }
-END_TEST
 
-START_TEST(a_run_past_the_end_is_a_broken_contract)
+CONTRACT_TEST(wrong, a_run_past_the_end_is_a_broken_contract)
 {
     OK(tn_address_table_init());
     tn_address_table_set(0x1000000000000 - TN_SLOT_BYTES, 2, &first_segment);
 }
-END_TEST
 
 /* V1: with an entry gone, an address handed out is not known any more. */
-START_TEST(an_address_without_its_entry_is_not_ours)
+TEST(wrong, an_address_without_its_entry_is_not_ours)
 {
     tarn_device *device = unit_device();
     tn_cu_stream stream = test_stream();
@@ -118,27 +116,4 @@ START_TEST(an_address_without_its_entry_is_not_ours)
     tn_address_table_set(segment->base, segment->slot_count, segment);
     OK(tarn_record_stream(address, stream));
     OK(tarn_free(address));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("address_table");
-    TCase *init = tcase_create("init");
-    TCase *find = tcase_create("find");
-    TCase *wrong = tcase_create("wrong entries");
-
-    tcase_add_test(init, nothing_is_found_before_the_table_is_made);
-    tcase_add_test(init, the_table_is_made_once);
-    tcase_add_test(init, no_table_without_host_addresses);
-    suite_add_tcase(suite, init);
-    tcase_add_test(find, a_segment_is_found_at_each_of_its_bytes_and_no_other);
-    tcase_add_test(find, neighbours_are_told_apart);
-    tcase_add_test(find, the_ends_of_the_address_space_are_in_the_table);
-    suite_add_tcase(suite, find);
-    unit_add_contract_test(wrong, a_base_inside_a_slot_is_a_broken_contract);
-    unit_add_contract_test(wrong, a_run_past_the_end_is_a_broken_contract);
-    tcase_add_test(wrong, an_address_without_its_entry_is_not_ours);
-    suite_add_tcase(suite, wrong);
-    return test_main(suite);
 }

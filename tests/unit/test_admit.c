@@ -66,7 +66,9 @@ static struct tn_stream_state look(tn_cu_stream at)
     return state;
 }
 
-START_TEST(a_users_capture_is_admitted_once)
+GROUP(admit, set_up)
+
+TEST(admit, a_users_capture_is_admitted_once)
 {
     struct tn_stream_state state;
     struct tn_hold *hold;
@@ -83,9 +85,8 @@ START_TEST(a_users_capture_is_admitted_once)
     test_destroy_graph(test_end_capture(stream));
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
-START_TEST(the_next_capture_of_a_stream_ends_the_hold_of_the_last)
+TEST(admit, the_next_capture_of_a_stream_ends_the_hold_of_the_last)
 {
     struct tn_stream_state first;
     struct tn_stream_state second;
@@ -107,10 +108,9 @@ START_TEST(the_next_capture_of_a_stream_ends_the_hold_of_the_last)
     test_destroy_graph(test_end_capture(stream));
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
 /* G2: without its user object no hold is opened. */
-START_TEST(an_admission_that_the_driver_refuses_leaves_no_hold)
+TEST(admit, an_admission_that_the_driver_refuses_leaves_no_hold)
 {
     static const char *const calls[] = {"cuUserObjectCreate", "cuGraphRetainUserObject"};
     struct tn_stream_state state;
@@ -130,9 +130,8 @@ START_TEST(an_admission_that_the_driver_refuses_leaves_no_hold)
     test_destroy_graph(test_end_capture(stream));
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
-START_TEST(a_capture_that_is_shut_admits_nobody)
+TEST(admit, a_capture_that_is_shut_admits_nobody)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     tarn_pool *second = unit_pool(device);
@@ -151,10 +150,9 @@ START_TEST(a_capture_that_is_shut_admits_nobody)
            tn_capture_admit(second, stream, state.order, 0)); /* over by now */
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
 /* What waits for the graph is what was freed after the newest hold that it is known to have. */
-START_TEST(a_graph_gets_a_hold_of_what_was_freed_without_one)
+TEST(admit, a_graph_gets_a_hold_of_what_was_freed_without_one)
 {
     void *block = unit_alloc(pool, 2 * MIB, stream);
     struct tn_chunk *chunk = unit_chunk(block);
@@ -189,10 +187,9 @@ START_TEST(a_graph_gets_a_hold_of_what_was_freed_without_one)
     unit_expect_no_capture(pool, &before);
     ck_assert_uint_eq(chunk->hold_count, 0);
 }
-END_TEST
 
 /* _i: 1: the driver does not take it back, and it goes with the graph. */
-START_TEST(a_hold_without_memory_is_taken_back)
+TEST_LOOP(admit, a_hold_without_memory_is_taken_back, 0, 2)
 {
     struct tn_hold *empty;
     tn_cu_graph graph;
@@ -214,7 +211,6 @@ START_TEST(a_hold_without_memory_is_taken_back)
     test_destroy_graph(graph);
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
 static bool noticed;
 
@@ -224,7 +220,7 @@ static void notice(void *unused)
     noticed = tn_capture_notice(pool);
 }
 
-START_TEST(a_capture_is_noticed_on_its_routes_thread_alone)
+TEST(admit, a_capture_is_noticed_on_its_routes_thread_alone)
 {
     OK(tarn_begin_allocate_to_pool(device, pool, tarn_filter_stream, stream, &route));
     test_elsewhere(notice, NULL);
@@ -239,9 +235,8 @@ START_TEST(a_capture_is_noticed_on_its_routes_thread_alone)
     OK(tarn_end_allocate_to_pool(route));
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
-START_TEST(a_pool_stays_while_a_discarded_block_is_freed)
+TEST(admit, a_pool_stays_while_a_discarded_block_is_freed)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     void *block = unit_alloc(pool, 4096, stream);
@@ -254,9 +249,8 @@ START_TEST(a_pool_stays_while_a_discarded_block_is_freed)
     ck_assert_int_eq(ended, TARN_ERR_BUSY);
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
-START_TEST(a_pool_stays_while_a_use_of_a_block_is_noted_whose_capture_is_aborted)
+TEST(admit, a_pool_stays_while_a_use_of_a_block_is_noted_whose_capture_is_aborted)
 {
     void *block;
 
@@ -270,24 +264,4 @@ START_TEST(a_pool_stays_while_a_use_of_a_block_is_noted_whose_capture_is_aborted
     test_destroy_graph(test_end_capture(other));
     OK(tarn_free(block));
     unit_expect_no_capture(pool, &before);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("admit");
-    TCase *tcase = tcase_create("admit");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, set_up, NULL);
-    tcase_add_test(tcase, a_users_capture_is_admitted_once);
-    tcase_add_test(tcase, the_next_capture_of_a_stream_ends_the_hold_of_the_last);
-    tcase_add_test(tcase, an_admission_that_the_driver_refuses_leaves_no_hold);
-    tcase_add_test(tcase, a_capture_that_is_shut_admits_nobody);
-    tcase_add_test(tcase, a_graph_gets_a_hold_of_what_was_freed_without_one);
-    tcase_add_loop_test(tcase, a_hold_without_memory_is_taken_back, 0, 2);
-    tcase_add_test(tcase, a_capture_is_noticed_on_its_routes_thread_alone);
-    tcase_add_test(tcase, a_pool_stays_while_a_discarded_block_is_freed);
-    tcase_add_test(tcase, a_pool_stays_while_a_use_of_a_block_is_noted_whose_capture_is_aborted);
-    return test_main(suite);
 }

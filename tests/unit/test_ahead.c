@@ -24,7 +24,10 @@ static const struct growth first_growths[] = {
     {3072, 3072, 24},
 };
 
-START_TEST(the_first_growth_takes_the_fewest_chunks_with_at_most_a_sixteenth_over)
+GROUP(chunks, make_pool)
+
+TEST_LOOP(chunks, the_first_growth_takes_the_fewest_chunks_with_at_most_a_sixteenth_over, 0,
+          (int)(sizeof first_growths / sizeof first_growths[0]))
 {
     struct growth growth = first_growths[_i];
     void *address = unit_alloc(pool, growth.need_mib * MIB, stream);
@@ -43,7 +46,6 @@ START_TEST(the_first_growth_takes_the_fewest_chunks_with_at_most_a_sixteenth_ove
     }
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 static uint64_t chunk_mib_for(const struct tn_heap *heap, uint64_t block_bytes)
 {
@@ -53,7 +55,7 @@ static uint64_t chunk_mib_for(const struct tn_heap *heap, uint64_t block_bytes)
     return tn_growth_size_frugal(heap, &lack).chunk_bytes_max / MIB;
 }
 
-START_TEST(chunks_are_a_part_of_their_block_or_of_the_heap)
+TEST(chunks, chunks_are_a_part_of_their_block_or_of_the_heap)
 {
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
 
@@ -73,19 +75,17 @@ START_TEST(chunks_are_a_part_of_their_block_or_of_the_heap)
     ck_assert_uint_eq(chunk_mib_for(pool->idle.heaps[TN_HEAP_LARGE], 2 * GIB), 512);
     tn_pool_unlock(pool);
 }
-END_TEST
 
-START_TEST(frugal_growth_maps_what_is_needed_to_the_page)
+TEST(chunks, frugal_growth_maps_what_is_needed_to_the_page)
 {
     ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 62 * MIB, true), 62 * MIB);
     ck_assert_uint_eq(unit_stats(pool).chunk_count, 5);
     ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 62 * MIB + 1, true),
                       2 * MIB); /* one byte more */
 }
-END_TEST
 
 /* One chunk of 1/8 of what the heap has mapped in this run of growths, rounded down to a power of two. */
-START_TEST(a_heap_grows_ahead_by_an_eighth_of_what_it_has_mapped)
+TEST(chunks, a_heap_grows_ahead_by_an_eighth_of_what_it_has_mapped)
 {
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
 
@@ -101,9 +101,8 @@ START_TEST(a_heap_grows_ahead_by_an_eighth_of_what_it_has_mapped)
     (void)unit_alloc(pool, 6 * MIB, stream); /* out of what was mapped ahead */
     ck_assert_uint_eq(heap->mapped_bytes, 104 * MIB);
 }
-END_TEST
 
-START_TEST(growing_ahead_is_for_needs_below_it)
+TEST(chunks, growing_ahead_is_for_needs_below_it)
 {
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
 
@@ -114,7 +113,6 @@ START_TEST(growing_ahead_is_for_needs_below_it)
     (void)unit_alloc(pool, 12 * MIB, stream); /* more than an eighth, 2 MiB of it there */
     ck_assert_uint_eq(heap->mapped_bytes, 82 * MIB);
 }
-END_TEST
 
 /* Runs of growths. */
 static void allocate_and_free(int times)
@@ -124,7 +122,7 @@ static void allocate_and_free(int times)
     unit_settle(pool); /* so that it is there for what comes next */
 }
 
-START_TEST(a_heap_grows_ahead_while_the_pool_frees_half_of_what_it_allocates_or_less)
+TEST(chunks, a_heap_grows_ahead_while_the_pool_frees_half_of_what_it_allocates_or_less)
 {
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
 
@@ -146,9 +144,8 @@ START_TEST(a_heap_grows_ahead_while_the_pool_frees_half_of_what_it_allocates_or_
     ck_assert_uint_eq(heap->mapped_bytes, 132 * MIB);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(in_a_capture_a_heap_grows_ahead_whatever_is_freed)
+TEST(chunks, in_a_capture_a_heap_grows_ahead_whatever_is_freed)
 {
     struct tn_order order = unit_order(device, stream);
     struct tn_heap *heap;
@@ -167,9 +164,8 @@ START_TEST(in_a_capture_a_heap_grows_ahead_whatever_is_freed)
     tn_pool_unlock(pool);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(growing_ahead_ends_at_256_mib)
+TEST(chunks, growing_ahead_ends_at_256_mib)
 {
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
 
@@ -178,9 +174,8 @@ START_TEST(growing_ahead_ends_at_256_mib)
     ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 32 * MIB, false), 256 * MIB);
     ck_assert_uint_eq(unit_stats(pool).chunk_count, 33); /* 32 are the block's */
 }
-END_TEST
 
-START_TEST(for_blocks_below_32_mib_growing_ahead_ends_at_64_mib)
+TEST(chunks, for_blocks_below_32_mib_growing_ahead_ends_at_64_mib)
 {
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
 
@@ -188,9 +183,8 @@ START_TEST(for_blocks_below_32_mib_growing_ahead_ends_at_64_mib)
     heap->segment_bytes = GIB;
     ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 30 * MIB, false), 64 * MIB);
 }
-END_TEST
 
-START_TEST(for_blocks_below_32_mib_a_large_heap_grows_ahead_by_a_64th_of_itself)
+TEST(chunks, for_blocks_below_32_mib_a_large_heap_grows_ahead_by_a_64th_of_itself)
 {
     const struct tn_lack lack = {.block_bytes = 30 * MIB, .need = 30 * MIB, .room = 4 * GIB};
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
@@ -201,9 +195,8 @@ START_TEST(for_blocks_below_32_mib_a_large_heap_grows_ahead_by_a_64th_of_itself)
     heap->mapped_bytes -= 8 * GIB;
     tn_pool_unlock(pool);
 }
-END_TEST
 
-START_TEST(near_a_limit_nothing_is_mapped_ahead)
+TEST(chunks, near_a_limit_nothing_is_mapped_ahead)
 {
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
 
@@ -217,9 +210,8 @@ START_TEST(near_a_limit_nothing_is_mapped_ahead)
     (void)unit_alloc(pool, 6 * MIB, stream); /* 8 MiB would be more than a sixteenth of 120 */
     ck_assert_uint_eq(heap->mapped_bytes, 78 * MIB);
 }
-END_TEST
 
-START_TEST(small_blocks_grow_ahead_by_32_mib_at_most)
+TEST(chunks, small_blocks_grow_ahead_by_32_mib_at_most)
 {
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_SMALL);
 
@@ -230,9 +222,8 @@ START_TEST(small_blocks_grow_ahead_by_32_mib_at_most)
     ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_SMALL, GIB + 2 * MIB, false), 32 * MIB);
     ck_assert_uint_eq(unit_stats(pool).chunk_count, 33);
 }
-END_TEST
 
-START_TEST(growing_ahead_stays_in_the_room_of_the_segment)
+TEST(chunks, growing_ahead_stays_in_the_room_of_the_segment)
 {
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
 
@@ -243,9 +234,10 @@ START_TEST(growing_ahead_stays_in_the_room_of_the_segment)
     ck_assert_uint_eq(heap->mapped_bytes, 64 * MIB);
     ck_assert_uint_eq(unit_stats(pool).segment_count, 1);
 }
-END_TEST
 
-START_TEST(segments_of_small_blocks_double_from_32_mib)
+GROUP(segments, make_pool)
+
+TEST(segments, segments_of_small_blocks_double_from_32_mib)
 {
     static const uint64_t sizes_mib[] = {32, 64, 128, 256};
     size_t i = 0;
@@ -261,10 +253,9 @@ START_TEST(segments_of_small_blocks_double_from_32_mib)
     ck_assert_uint_eq(i, 4);
     ck_assert_uint_eq(unit_heap(pool, stream, TN_HEAP_SMALL)->segment_bytes, 512 * MIB);
 }
-END_TEST
 
 /* The device has 8 GiB. */
-START_TEST(the_second_segment_of_large_blocks_is_a_quarter_of_the_devices_memory)
+TEST(segments, the_second_segment_of_large_blocks_is_a_quarter_of_the_devices_memory)
 {
     void *first = unit_alloc(pool, 32 * MIB, stream);
     void *second = unit_alloc(pool, 32 * MIB, stream);
@@ -277,18 +268,16 @@ START_TEST(the_second_segment_of_large_blocks_is_a_quarter_of_the_devices_memory
     third = unit_alloc(pool, device->gpu.total_bytes / 4, stream);
     ck_assert_uint_eq(unit_segment(third)->bytes, device->gpu.total_bytes / 2);
 }
-END_TEST
 
 /* Each heap has one, and there may be hundreds. */
-START_TEST(a_segment_is_a_small_part_of_a_region)
+TEST(segments, a_segment_is_a_small_part_of_a_region)
 {
     device->regions.region_bytes = 16 * GIB;
     (void)unit_alloc(pool, 32 * MIB, stream);
     ck_assert_uint_eq(unit_segment(unit_alloc(pool, 32 * MIB, stream))->bytes, 256 * MIB);
 }
-END_TEST
 
-START_TEST(a_request_that_the_next_segments_could_not_hold_gets_its_own)
+TEST(segments, a_request_that_the_next_segments_could_not_hold_gets_its_own)
 {
     void *large = unit_alloc(pool, 3 * GIB - MIB, stream);
 
@@ -297,48 +286,11 @@ START_TEST(a_request_that_the_next_segments_could_not_hold_gets_its_own)
     (void)unit_alloc(pool, 30 * MIB, stream);
     ck_assert_uint_eq(unit_stats(pool).segment_count, 2);
 }
-END_TEST
 
-START_TEST(a_request_that_the_segment_after_the_next_can_hold_is_the_first_in_that)
+TEST(segments, a_request_that_the_segment_after_the_next_can_hold_is_the_first_in_that)
 {
     void *large = unit_alloc(pool, 40 * MIB, stream);
 
     ck_assert_uint_eq(unit_segment(large)->bytes, device->gpu.total_bytes / 4);
     ck_assert_ptr_eq(unit_segment(unit_alloc(pool, 40 * MIB, stream)), unit_segment(large));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("ahead");
-    TCase *chunks = tcase_create("chunks");
-    TCase *segments = tcase_create("segments");
-
-    tcase_add_checked_fixture(chunks, make_pool, NULL);
-    tcase_add_loop_test(chunks,
-                        the_first_growth_takes_the_fewest_chunks_with_at_most_a_sixteenth_over, 0,
-                        (int)(sizeof first_growths / sizeof first_growths[0]));
-    tcase_add_test(chunks, chunks_are_a_part_of_their_block_or_of_the_heap);
-    tcase_add_test(chunks, frugal_growth_maps_what_is_needed_to_the_page);
-    tcase_add_test(chunks, a_heap_grows_ahead_by_an_eighth_of_what_it_has_mapped);
-    tcase_add_test(chunks, growing_ahead_is_for_needs_below_it);
-    tcase_add_test(chunks,
-                   a_heap_grows_ahead_while_the_pool_frees_half_of_what_it_allocates_or_less);
-    tcase_add_test(chunks, in_a_capture_a_heap_grows_ahead_whatever_is_freed);
-    tcase_add_test(chunks, growing_ahead_ends_at_256_mib);
-    tcase_add_test(chunks, for_blocks_below_32_mib_growing_ahead_ends_at_64_mib);
-    tcase_add_test(chunks, for_blocks_below_32_mib_a_large_heap_grows_ahead_by_a_64th_of_itself);
-    tcase_add_test(chunks, near_a_limit_nothing_is_mapped_ahead);
-    tcase_add_test(chunks, small_blocks_grow_ahead_by_32_mib_at_most);
-    tcase_add_test(chunks, growing_ahead_stays_in_the_room_of_the_segment);
-    suite_add_tcase(suite, chunks);
-    tcase_add_checked_fixture(segments, make_pool, NULL);
-    tcase_add_test(segments, segments_of_small_blocks_double_from_32_mib);
-    tcase_add_test(segments, the_second_segment_of_large_blocks_is_a_quarter_of_the_devices_memory);
-    tcase_add_test(segments, a_segment_is_a_small_part_of_a_region);
-    tcase_add_test(segments, a_request_that_the_next_segments_could_not_hold_gets_its_own);
-    tcase_add_test(segments,
-                   a_request_that_the_segment_after_the_next_can_hold_is_the_first_in_that);
-    suite_add_tcase(suite, segments);
-    return test_main(suite);
 }

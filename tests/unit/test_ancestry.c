@@ -46,7 +46,9 @@ static bool covered(tn_cu_stream by)
            tn_ancestry_covers(&ancestry, &frontier);
 }
 
-START_TEST(a_stream_comes_after_its_own_work)
+GROUP(ancestry, begin)
+
+TEST(ancestry, a_stream_comes_after_its_own_work)
 {
     take_frontier(stream);
     ck_assert(frontier.known);
@@ -63,10 +65,9 @@ START_TEST(a_stream_comes_after_its_own_work)
     ck_assert_uint_eq(ancestry.count, 101);
     end();
 }
-END_TEST
 
 /* D4 */
-START_TEST(forked_work_is_covered_when_it_is_joined)
+TEST(ancestry, forked_work_is_covered_when_it_is_joined)
 {
     work(stream);
     test_order(stream, side);
@@ -87,9 +88,8 @@ START_TEST(forked_work_is_covered_when_it_is_joined)
     ck_assert(covered(stream));
     end();
 }
-END_TEST
 
-START_TEST(every_node_of_the_frontier_counts)
+TEST(ancestry, every_node_of_the_frontier_counts)
 {
     tn_cu_stream third = test_stream();
 
@@ -107,9 +107,8 @@ START_TEST(every_node_of_the_frontier_counts)
     ck_assert(covered(stream));
     end();
 }
-END_TEST
 
-START_TEST(a_stream_that_is_cut_off_from_its_past_does_not_cover_it)
+TEST(ancestry, a_stream_that_is_cut_off_from_its_past_does_not_cover_it)
 {
     tn_cu_graphnode first;
 
@@ -127,9 +126,8 @@ START_TEST(a_stream_that_is_cut_off_from_its_past_does_not_cover_it)
     ck_assert_uint_eq(ancestry.count, 2);
     end();
 }
-END_TEST
 
-START_TEST(an_edge_that_does_not_wait_for_the_whole_node_orders_nothing)
+TEST(ancestry, an_edge_that_does_not_wait_for_the_whole_node_orders_nothing)
 {
     work(stream);
     take_frontier(stream);
@@ -142,9 +140,8 @@ START_TEST(an_edge_that_does_not_wait_for_the_whole_node_orders_nothing)
     ck_assert_uint_eq(ancestry.count, 1);
     end();
 }
-END_TEST
 
-START_TEST(more_terminals_than_there_is_room_for_are_no_frontier)
+TEST(ancestry, more_terminals_than_there_is_room_for_are_no_frontier)
 {
     work(stream);
     for (int i = 0; i <= TN_FRONTIER_MAX; i++) {
@@ -159,9 +156,8 @@ START_TEST(more_terminals_than_there_is_room_for_are_no_frontier)
     ck_assert(!covered(side));
     end();
 }
-END_TEST
 
-START_TEST(nodes_of_many_dependencies_are_walked)
+TEST(ancestry, nodes_of_many_dependencies_are_walked)
 {
     enum { COUNT = 40 };
     tn_cu_stream others[COUNT];
@@ -181,9 +177,8 @@ START_TEST(nodes_of_many_dependencies_are_walked)
     ck_assert_uint_eq(ancestry.count, COUNT + 2);
     end();
 }
-END_TEST
 
-START_TEST(nothing_is_known_of_a_stream_that_is_not_in_the_capture)
+TEST(ancestry, nothing_is_known_of_a_stream_that_is_not_in_the_capture)
 {
     struct tn_order order = unit_order(device, stream);
 
@@ -202,9 +197,8 @@ START_TEST(nothing_is_known_of_a_stream_that_is_not_in_the_capture)
     ck_assert(!frontier.known);
     end();
 }
-END_TEST
 
-START_TEST(without_memory_or_answers_nothing_is_covered)
+TEST(ancestry, without_memory_or_answers_nothing_is_covered)
 {
     uint64_t needed;
 
@@ -230,24 +224,4 @@ START_TEST(without_memory_or_answers_nothing_is_covered)
     ck_assert(!frontier.known);
     ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     end();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("ancestry");
-    TCase *tcase = tcase_create("ancestry");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, begin, NULL);
-    tcase_add_test(tcase, a_stream_comes_after_its_own_work);
-    tcase_add_test(tcase, forked_work_is_covered_when_it_is_joined);
-    tcase_add_test(tcase, every_node_of_the_frontier_counts);
-    tcase_add_test(tcase, a_stream_that_is_cut_off_from_its_past_does_not_cover_it);
-    tcase_add_test(tcase, an_edge_that_does_not_wait_for_the_whole_node_orders_nothing);
-    tcase_add_test(tcase, more_terminals_than_there_is_room_for_are_no_frontier);
-    tcase_add_test(tcase, nodes_of_many_dependencies_are_walked);
-    tcase_add_test(tcase, nothing_is_known_of_a_stream_that_is_not_in_the_capture);
-    tcase_add_test(tcase, without_memory_or_answers_nothing_is_covered);
-    return test_main(suite);
 }

@@ -29,7 +29,9 @@ static void end_graph(tarn_graph *graph)
     unit_reap_all(pool);
 }
 
-START_TEST(an_arena_is_made_once_for_each_order)
+GROUP(arenas, make_pool)
+
+TEST(arenas, an_arena_is_made_once_for_each_order)
 {
     struct tn_arena *first = arena_of(stream);
     struct tn_arena *second = arena_of(other);
@@ -45,9 +47,8 @@ START_TEST(an_arena_is_made_once_for_each_order)
     }
     ck_assert(!tn_arena_is_captured(first));
 }
-END_TEST
 
-START_TEST(the_arena_used_last_is_looked_at_first)
+TEST(arenas, the_arena_used_last_is_looked_at_first)
 {
     struct tn_arena *first = arena_of(stream);
     struct tn_arena *second = arena_of(other);
@@ -59,9 +60,8 @@ START_TEST(the_arena_used_last_is_looked_at_first)
     ck_assert_ptr_null(tn_arena_next(second));
     ck_assert_ptr_null(unit_arena(pool, (struct tn_order){12345, 6}));
 }
-END_TEST
 
-START_TEST(no_arena_without_host_memory)
+TEST(arenas, no_arena_without_host_memory)
 {
     struct tn_order order = unit_order(device, stream);
 
@@ -71,9 +71,8 @@ START_TEST(no_arena_without_host_memory)
     tn_pool_unlock(pool);
     ck_assert_uint_eq(pool->arenas.count, 0);
 }
-END_TEST
 
-START_TEST(small_and_large_blocks_have_chunks_of_their_own)
+TEST(arenas, small_and_large_blocks_have_chunks_of_their_own)
 {
     void *small = unit_alloc(pool, TN_SMALL_BYTES_MAX, stream);
     void *large = unit_alloc(pool, TN_SMALL_BYTES_MAX + 1, stream);
@@ -83,9 +82,10 @@ START_TEST(small_and_large_blocks_have_chunks_of_their_own)
     ck_assert_ptr_ne(unit_chunk(small), unit_chunk(large));
     ck_assert_ptr_ne(unit_segment(small), unit_segment(large));
 }
-END_TEST
 
-START_TEST(a_freed_block_is_reused_by_its_own_order_at_once)
+GROUP(blocks, make_pool)
+
+TEST(blocks, a_freed_block_is_reused_by_its_own_order_at_once)
 {
     void *first = unit_alloc(pool, 4096, stream);
     void *elsewhere;
@@ -96,9 +96,8 @@ START_TEST(a_freed_block_is_reused_by_its_own_order_at_once)
     ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), first);
     ck_assert_ptr_ne(unit_chunk(first), unit_chunk(elsewhere));
 }
-END_TEST
 
-START_TEST(a_freed_block_coalesces_with_its_free_neighbours)
+TEST(blocks, a_freed_block_coalesces_with_its_free_neighbours)
 {
     void *blocks[4];
     struct tn_block *joined;
@@ -119,9 +118,8 @@ START_TEST(a_freed_block_coalesces_with_its_free_neighbours)
     ck_assert_uint_eq(tn_block_bytes(unit_block(blocks[0])), TN_PAGE_BYTES);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(free_blocks_coalesce_over_the_edge_of_two_chunks)
+TEST(blocks, free_blocks_coalesce_over_the_edge_of_two_chunks)
 {
     void *first = unit_alloc(pool, 2 * MIB, stream);
     void *second = unit_alloc(pool, 2 * MIB, stream);
@@ -134,7 +132,6 @@ START_TEST(free_blocks_coalesce_over_the_edge_of_two_chunks)
     ck_assert_ptr_eq(unit_alloc(pool, 4 * MIB, stream), first);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Two FREE chunks side by side, one of each stream, and behind them a live one of the second. */
 static void make_free_neighbours(void **of_stream, void **of_other)
@@ -161,7 +158,7 @@ static void make_free_neighbours(void **of_stream, void **of_other)
 }
 
 /* P3: neighbours, FREE both, of two heaps. */
-START_TEST(free_blocks_of_two_heaps_do_not_coalesce)
+TEST(blocks, free_blocks_of_two_heaps_do_not_coalesce)
 {
     void *first;
     void *second;
@@ -173,9 +170,8 @@ START_TEST(free_blocks_of_two_heaps_do_not_coalesce)
     ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, other), second);
     ck_assert_ptr_eq(unit_alloc(pool, 2 * MIB, stream), first);
 }
-END_TEST
 
-START_TEST(carving_leaves_what_is_before_and_behind_free)
+TEST(blocks, carving_leaves_what_is_before_and_behind_free)
 {
     void *anchor = unit_alloc(pool, 4096, stream);
     struct tn_block *rest = unit_block(anchor)->next;
@@ -196,9 +192,10 @@ START_TEST(carving_leaves_what_is_before_and_behind_free)
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
 }
-END_TEST
 
-START_TEST(memory_of_an_ended_capture_passes_to_the_next)
+GROUP(idle, make_pool, .name = "idle memory")
+
+TEST(idle, memory_of_an_ended_capture_passes_to_the_next)
 {
     void *first;
     void *second;
@@ -216,9 +213,8 @@ START_TEST(memory_of_an_ended_capture_passes_to_the_next)
     end_graph(two);
     ck_assert_uint_eq(unit_chunk(first)->hold_count, 0);
 }
-END_TEST
 
-START_TEST(work_may_not_take_captured_memory)
+TEST(idle, work_may_not_take_captured_memory)
 {
     void *captured;
     tarn_graph *graph = unit_graph(pool, stream, 64 * MIB, &captured);
@@ -232,10 +228,9 @@ START_TEST(work_may_not_take_captured_memory)
     ck_assert(!unit_idle_has(pool, TN_HEAP_LARGE, true, 65 * MIB));
     (void)graph;
 }
-END_TEST
 
 /* Its end proves what the graph has done, and not what was done with its output. */
-START_TEST(work_takes_memory_of_a_graph_that_is_gone_once_it_is_proven_idle)
+TEST(idle, work_takes_memory_of_a_graph_that_is_gone_once_it_is_proven_idle)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     void *captured = unit_alloc(pool, 64 * MIB, stream);
@@ -256,9 +251,8 @@ START_TEST(work_takes_memory_of_a_graph_that_is_gone_once_it_is_proven_idle)
     ck_assert_ptr_eq(unit_chunk(captured)->heap->arena, arena_of(other));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(work_takes_memory_at_once_that_a_graph_that_is_gone_had_for_itself)
+TEST(idle, work_takes_memory_at_once_that_a_graph_that_is_gone_had_for_itself)
 {
     void *captured;
     uint64_t maps;
@@ -272,10 +266,9 @@ START_TEST(work_takes_memory_at_once_that_a_graph_that_is_gone_had_for_itself)
     ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 0);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Free: the upper quarter of a chunk with a live block, and the whole chunk above it. */
-START_TEST(work_takes_whole_chunks_alone)
+TEST(idle, work_takes_whole_chunks_alone)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     char *live = unit_alloc(pool, 3 * MIB / 2, stream);
@@ -295,10 +288,11 @@ START_TEST(work_takes_whole_chunks_alone)
     OK(tarn_free(live));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
+
+GROUP(owners, make_pool)
 
 /* 6 MiB are chunks of 4 and 2 MiB; the block lies over the edge between them. */
-START_TEST(a_block_over_an_edge_takes_the_next_chunk_along)
+TEST(owners, a_block_over_an_edge_takes_the_next_chunk_along)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     void *live = unit_alloc(pool, 5 * MIB, stream);
@@ -323,9 +317,8 @@ START_TEST(a_block_over_an_edge_takes_the_next_chunk_along)
     OK(tarn_capture_abort(capture));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(giving_up_a_block_gives_its_chunk_to_idle_memory)
+TEST(owners, giving_up_a_block_gives_its_chunk_to_idle_memory)
 {
     void *kept = unit_alloc(pool, 4096, stream);
     void *given = unit_alloc(pool, 4096, stream);
@@ -343,9 +336,8 @@ START_TEST(giving_up_a_block_gives_its_chunk_to_idle_memory)
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
 }
-END_TEST
 
-START_TEST(taking_over_changes_the_owner_of_every_chunk_of_a_range)
+TEST(owners, taking_over_changes_the_owner_of_every_chunk_of_a_range)
 {
     void *blocks[4];
     struct tn_heap *heap = arena_of(other)->heaps[TN_HEAP_LARGE];
@@ -367,9 +359,8 @@ START_TEST(taking_over_changes_the_owner_of_every_chunk_of_a_range)
     tn_pool_unlock(pool);
     ck_assert_ptr_eq(unit_alloc(pool, 4 * MIB, other), blocks[1]);
 }
-END_TEST
 
-START_TEST(free_memory_coalesces_with_what_its_new_owner_has_beside_it)
+TEST(owners, free_memory_coalesces_with_what_its_new_owner_has_beside_it)
 {
     void *first;
     void *second;
@@ -386,11 +377,10 @@ START_TEST(free_memory_coalesces_with_what_its_new_owner_has_beside_it)
     tn_pool_unlock(pool);
     ck_assert_ptr_eq(unit_alloc(pool, 4 * MIB, stream), first);
 }
-END_TEST
 
 /* Chunks of 2 MiB, the first the other stream's, and a live block over the edge of the next two: what is
  * free before it goes along, and joins what is free in the first chunk. */
-START_TEST(taking_over_goes_on_behind_what_has_coalesced)
+TEST(owners, taking_over_goes_on_behind_what_has_coalesced)
 {
     struct tn_heap *heap = arena_of(other)->heaps[TN_HEAP_LARGE];
     char *first;
@@ -419,10 +409,9 @@ START_TEST(taking_over_goes_on_behind_what_has_coalesced)
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
 }
-END_TEST
 
 /* A restore brings the block back to its stream's arena, if that is there. */
-START_TEST(an_empty_arena_goes_unless_a_checkpoint_names_it)
+TEST(owners, an_empty_arena_goes_unless_a_checkpoint_names_it)
 {
     void *address = unit_alloc(pool, 4096, other);
     tarn_checkpoint *first;
@@ -444,10 +433,9 @@ START_TEST(an_empty_arena_goes_unless_a_checkpoint_names_it)
     unit_trim(device);
     ck_assert_uint_eq(pool->arenas.count, 0);
 }
-END_TEST
 
 /* A stream used again after its retirement is a new one, which no older checkpoint counts on. */
-START_TEST(a_checkpoint_keeps_no_arena_of_a_retired_stream)
+TEST(owners, a_checkpoint_keeps_no_arena_of_a_retired_stream)
 {
     void *address = unit_alloc(pool, 4096, other);
     tarn_checkpoint *checkpoint;
@@ -462,10 +450,9 @@ START_TEST(a_checkpoint_keeps_no_arena_of_a_retired_stream)
     unit_trim(device);
     ck_assert_uint_eq(pool->arenas.count, 0);
 }
-END_TEST
 
 /* A block's fence is in its cold record. */
-START_TEST(a_stream_is_not_retired_without_host_memory_for_its_blocks_fences)
+TEST(owners, a_stream_is_not_retired_without_host_memory_for_its_blocks_fences)
 {
     void *address = unit_alloc(pool, 4096, stream);
     struct tn_order order = unit_order(device, stream);
@@ -479,10 +466,9 @@ START_TEST(a_stream_is_not_retired_without_host_memory_for_its_blocks_fences)
     ck_assert(tn_block_is_of(unit_block(address), TN_ORDER_NONE));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* As with a block that was allocated on the stream while it was being retired. */
-START_TEST(a_pool_that_lacks_room_for_a_fence_knows_nothing_of_the_retirement)
+TEST(owners, a_pool_that_lacks_room_for_a_fence_knows_nothing_of_the_retirement)
 {
     void *address = unit_alloc(pool, 4096, stream);
     struct tn_order order = unit_order(device, stream);
@@ -499,9 +485,8 @@ START_TEST(a_pool_that_lacks_room_for_a_fence_knows_nothing_of_the_retirement)
     OK(tarn_pool_validate(pool));
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(arenas_give_idle_memory_what_is_proven_idle)
+TEST(owners, arenas_give_idle_memory_what_is_proven_idle)
 {
     void *first;
     void *second;
@@ -519,10 +504,9 @@ START_TEST(arenas_give_idle_memory_what_is_proven_idle)
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
 }
-END_TEST
 
 /* 6 MiB are chunks of 4 and 2 MiB, with a live block over the edge, so both change hands. */
-START_TEST(a_handover_is_proven_when_all_that_goes_along_is)
+TEST(owners, a_handover_is_proven_when_all_that_goes_along_is)
 {
     char *live = unit_alloc(pool, 9 * MIB / 2, stream);
     char *freed = unit_alloc(pool, 3 * MIB / 2, stream);
@@ -552,9 +536,8 @@ START_TEST(a_handover_is_proven_when_all_that_goes_along_is)
     ck_assert(tn_handover_is_proven(pool, &high, unit_block(freed), to, sequence));
     tn_pool_unlock(pool);
 }
-END_TEST
 
-START_TEST(the_grower_of_a_captures_segment_is_idle_memory_afterwards)
+TEST(owners, the_grower_of_a_captures_segment_is_idle_memory_afterwards)
 {
     void *address;
     tarn_graph *graph = unit_graph(pool, stream, 4096, &address);
@@ -563,10 +546,9 @@ START_TEST(the_grower_of_a_captures_segment_is_idle_memory_afterwards)
     ck_assert_ptr_eq(unit_segment(address)->grower, pool->idle.heaps[TN_HEAP_SMALL]);
     (void)graph;
 }
-END_TEST
 
 /* P2: of those who had memory in it one has all. */
-START_TEST(a_segment_that_passes_whole_is_not_mixed)
+TEST(owners, a_segment_that_passes_whole_is_not_mixed)
 {
     void *captured;
     void *again;
@@ -590,10 +572,11 @@ START_TEST(a_segment_that_passes_whole_is_not_mixed)
     OK(tarn_pool_validate(pool));
     (void)one;
 }
-END_TEST
+
+GROUP(wrong, make_pool)
 
 /* P6: counted free twice. */
-START_TEST(freeing_more_than_is_used_is_a_broken_contract)
+CONTRACT_TEST(wrong, freeing_more_than_is_used_is_a_broken_contract)
 {
     void *address = unit_alloc(pool, 4096, stream);
 
@@ -601,75 +584,20 @@ START_TEST(freeing_more_than_is_used_is_a_broken_contract)
     OK(tarn_free(address));
     unit_settle(pool);
 }
-END_TEST
 
 /* P6: counted used twice. */
-START_TEST(using_more_than_a_chunk_has_is_a_broken_contract)
+CONTRACT_TEST(wrong, using_more_than_a_chunk_has_is_a_broken_contract)
 {
     void *address = unit_alloc(pool, 2 * MIB, stream);
 
     tn_block_count_used(unit_block(address));
 }
-END_TEST
 
 /* P2: a chunk under a block that belongs to another heap. */
-START_TEST(freeing_into_a_foreign_chunk_is_a_broken_contract)
+CONTRACT_TEST(wrong, freeing_into_a_foreign_chunk_is_a_broken_contract)
 {
     void *address = unit_alloc(pool, 4096, stream);
 
     tn_chunk_pass(unit_chunk(address), pool->idle.heaps[TN_HEAP_SMALL]);
     OK(tarn_free(address));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("arena");
-    TCase *arenas = tcase_create("arenas");
-    TCase *blocks = tcase_create("blocks");
-    TCase *idle = tcase_create("idle memory");
-    TCase *owners = tcase_create("owners");
-    TCase *wrong = tcase_create("wrong");
-
-    tcase_add_checked_fixture(arenas, make_pool, NULL);
-    tcase_add_test(arenas, an_arena_is_made_once_for_each_order);
-    tcase_add_test(arenas, the_arena_used_last_is_looked_at_first);
-    tcase_add_test(arenas, no_arena_without_host_memory);
-    tcase_add_test(arenas, small_and_large_blocks_have_chunks_of_their_own);
-    suite_add_tcase(suite, arenas);
-    tcase_add_checked_fixture(blocks, make_pool, NULL);
-    tcase_add_test(blocks, a_freed_block_is_reused_by_its_own_order_at_once);
-    tcase_add_test(blocks, a_freed_block_coalesces_with_its_free_neighbours);
-    tcase_add_test(blocks, free_blocks_coalesce_over_the_edge_of_two_chunks);
-    tcase_add_test(blocks, free_blocks_of_two_heaps_do_not_coalesce);
-    tcase_add_test(blocks, carving_leaves_what_is_before_and_behind_free);
-    suite_add_tcase(suite, blocks);
-    tcase_add_checked_fixture(idle, make_pool, NULL);
-    tcase_add_test(idle, memory_of_an_ended_capture_passes_to_the_next);
-    tcase_add_test(idle, work_may_not_take_captured_memory);
-    tcase_add_test(idle, work_takes_memory_of_a_graph_that_is_gone_once_it_is_proven_idle);
-    tcase_add_test(idle, work_takes_memory_at_once_that_a_graph_that_is_gone_had_for_itself);
-    tcase_add_test(idle, work_takes_whole_chunks_alone);
-    suite_add_tcase(suite, idle);
-    tcase_add_checked_fixture(owners, make_pool, NULL);
-    tcase_add_test(owners, a_block_over_an_edge_takes_the_next_chunk_along);
-    tcase_add_test(owners, giving_up_a_block_gives_its_chunk_to_idle_memory);
-    tcase_add_test(owners, taking_over_changes_the_owner_of_every_chunk_of_a_range);
-    tcase_add_test(owners, free_memory_coalesces_with_what_its_new_owner_has_beside_it);
-    tcase_add_test(owners, taking_over_goes_on_behind_what_has_coalesced);
-    tcase_add_test(owners, arenas_give_idle_memory_what_is_proven_idle);
-    tcase_add_test(owners, an_empty_arena_goes_unless_a_checkpoint_names_it);
-    tcase_add_test(owners, a_checkpoint_keeps_no_arena_of_a_retired_stream);
-    tcase_add_test(owners, a_stream_is_not_retired_without_host_memory_for_its_blocks_fences);
-    tcase_add_test(owners, a_pool_that_lacks_room_for_a_fence_knows_nothing_of_the_retirement);
-    tcase_add_test(owners, a_handover_is_proven_when_all_that_goes_along_is);
-    tcase_add_test(owners, the_grower_of_a_captures_segment_is_idle_memory_afterwards);
-    tcase_add_test(owners, a_segment_that_passes_whole_is_not_mixed);
-    suite_add_tcase(suite, owners);
-    tcase_add_checked_fixture(wrong, make_pool, NULL);
-    unit_add_contract_test(wrong, freeing_more_than_is_used_is_a_broken_contract);
-    unit_add_contract_test(wrong, using_more_than_a_chunk_has_is_a_broken_contract);
-    unit_add_contract_test(wrong, freeing_into_a_foreign_chunk_is_a_broken_contract);
-    suite_add_tcase(suite, wrong);
-    return test_main(suite);
 }

@@ -77,7 +77,10 @@ static void on_a_thread(void *(*run)(void *))
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 
-START_TEST(who_takes_turns_in_a_row_becomes_the_owner)
+SUITE("arena lock")
+GROUP(lock, make_arena, .name = "arena lock")
+
+TEST(lock, who_takes_turns_in_a_row_becomes_the_owner)
 {
     ck_assert(!tn_arena_enter(arena));
     ck_assert_uint_eq(take_turns(), TURNS + 1); /* the first names the user */
@@ -90,9 +93,8 @@ START_TEST(who_takes_turns_in_a_row_becomes_the_owner)
     take_turn(); /* by the lock itself */
     ck_assert(is_owned());
 }
-END_TEST
 
-START_TEST(another_thread_ends_it_and_it_takes_twice_as_many_turns)
+TEST(lock, another_thread_ends_it_and_it_takes_twice_as_many_turns)
 {
     size_t turns = take_turns() - 1;
 
@@ -107,9 +109,8 @@ START_TEST(another_thread_ends_it_and_it_takes_twice_as_many_turns)
     on_a_thread(lock_once);
     ck_assert_uint_eq(take_turns(), turns); /* no more than that */
 }
-END_TEST
 
-START_TEST(threads_that_take_turns_have_no_owner)
+TEST(lock, threads_that_take_turns_have_no_owner)
 {
     for (int i = 0; i < TURNS; i++) {
         take_turn();
@@ -119,9 +120,8 @@ START_TEST(threads_that_take_turns_have_no_owner)
     }
     ck_assert(!is_owned());
 }
-END_TEST
 
-START_TEST(without_the_kernels_fence_there_is_no_owner)
+TEST(lock, without_the_kernels_fence_there_is_no_owner)
 {
     atomic_store(&tn_barrier_is_asymmetric, false);
     for (int i = 0; i < 4 * TURNS; i++)
@@ -129,7 +129,6 @@ START_TEST(without_the_kernels_fence_there_is_no_owner)
     ck_assert(!is_owned());
     ck_assert(!tn_arena_enter(arena));
 }
-END_TEST
 
 static void *take_many_turns(void *unused)
 {
@@ -140,7 +139,7 @@ static void *take_many_turns(void *unused)
 }
 
 /* Or what the first says late would be taken for the second's. */
-START_TEST(a_record_has_one_owner_in_its_life)
+TEST(lock, a_record_has_one_owner_in_its_life)
 {
     (void)take_turns();
     on_a_thread(take_many_turns);
@@ -149,7 +148,6 @@ START_TEST(a_record_has_one_owner_in_its_life)
     ck_assert(tn_arena_enter(arena));
     tn_arena_leave(arena);
 }
-END_TEST
 
 static atomic_bool has_locked;
 
@@ -188,12 +186,11 @@ static void expect_wait(void *(*run)(void *))
     ck_assert(!tn_arena_enter(arena));
 }
 
-START_TEST(who_locks_waits_for_the_owner)
+TEST(lock, who_locks_waits_for_the_owner)
 {
     expect_wait(lock_and_say);
     expect_wait(lock_pool_and_say);
 }
-END_TEST
 
 /* Both write it with the lock alone. */
 static uint64_t word;
@@ -221,7 +218,7 @@ static void *own(void *unused)
     return unused;
 }
 
-START_TEST(the_owner_and_who_locks_exclude_each_other)
+TEST(lock, the_owner_and_who_locks_exclude_each_other)
 {
     pthread_t owner;
 
@@ -243,9 +240,8 @@ START_TEST(the_owner_and_who_locks_exclude_each_other)
     ck_assert_int_eq(pthread_join(owner, NULL), 0);
     ck_assert_uint_eq(word, 0);
 }
-END_TEST
 
-START_TEST(a_record_has_no_owner_when_it_is_another_orders_arena)
+TEST(lock, a_record_has_no_owner_when_it_is_another_orders_arena)
 {
     struct tn_arena *again;
 
@@ -256,23 +252,4 @@ START_TEST(a_record_has_no_owner_when_it_is_another_orders_arena)
     again = pool->arenas.lists.first[TN_ARENAS_ALL];
     ck_assert_ptr_eq(again, arena);
     ck_assert(!is_owned());
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("arena lock");
-    TCase *tcase = tcase_create("arena lock");
-
-    tcase_add_checked_fixture(tcase, make_arena, NULL);
-    tcase_add_test(tcase, who_takes_turns_in_a_row_becomes_the_owner);
-    tcase_add_test(tcase, another_thread_ends_it_and_it_takes_twice_as_many_turns);
-    tcase_add_test(tcase, threads_that_take_turns_have_no_owner);
-    tcase_add_test(tcase, without_the_kernels_fence_there_is_no_owner);
-    tcase_add_test(tcase, a_record_has_one_owner_in_its_life);
-    tcase_add_test(tcase, who_locks_waits_for_the_owner);
-    tcase_add_test(tcase, the_owner_and_who_locks_exclude_each_other);
-    tcase_add_test(tcase, a_record_has_no_owner_when_it_is_another_orders_arena);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -56,7 +56,9 @@ static size_t walk(tarn_pool *in, struct place *places)
     return count;
 }
 
-START_TEST(the_same_calls_give_the_same_places)
+GROUP(places, make_pool)
+
+TEST(places, the_same_calls_give_the_same_places)
 {
     static struct place first[STEPS];
     static struct place second[STEPS];
@@ -69,7 +71,6 @@ START_TEST(the_same_calls_give_the_same_places)
         ck_assert_uint_eq(first[i].offset, second[i].offset);
     }
 }
-END_TEST
 
 /* Few blocks are free, whose bins are sorted, or many, which are all entered anew. */
 static void expect_ordered_free(size_t count, bool anew)
@@ -104,22 +105,8 @@ static void expect_ordered_free(size_t count, bool anew)
     }
 }
 
-START_TEST(free_memory_that_was_ordered_is_found_from_below)
+TEST(places, free_memory_that_was_ordered_is_found_from_below)
 {
     expect_ordered_free(20, false);
     expect_ordered_free(400, true);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("arena_order");
-    TCase *tcase = tcase_create("places");
-
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
-    tcase_set_timeout(tcase, 60); /* two walks, under a sanitizer */
-    tcase_add_test(tcase, the_same_calls_give_the_same_places);
-    tcase_add_test(tcase, free_memory_that_was_ordered_is_found_from_below);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

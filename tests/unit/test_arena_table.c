@@ -32,8 +32,11 @@ static struct tn_arena *make(uint64_t stream_id)
     return arena;
 }
 
+SUITE("arena table")
+GROUP(lookup, make_pool)
+
 /* P16, through tables that give way to larger ones. */
-START_TEST(every_streams_arena_is_found)
+TEST(lookup, every_streams_arena_is_found)
 {
     struct tn_arena *arenas[STREAMS];
 
@@ -47,10 +50,9 @@ START_TEST(every_streams_arena_is_found)
     }
     tn_pool_unlock(pool);
 }
-END_TEST
 
 /* Whoever has come by the handle before it went may still be looking at the table. */
-START_TEST(the_tables_of_a_pool_stay_with_its_record)
+TEST(lookup, the_tables_of_a_pool_stay_with_its_record)
 {
     struct tn_arena_table *tables[2];
     tarn_pool *first = pool;
@@ -72,9 +74,8 @@ START_TEST(the_tables_of_a_pool_stay_with_its_record)
     ck_assert_ptr_eq(tables[0], tables[1]);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(an_arena_of_a_capture_is_found_by_stream_and_capture)
+TEST(lookup, an_arena_of_a_capture_is_found_by_stream_and_capture)
 {
     const struct tn_order captured = {9, 77};
     struct tn_arena *arena;
@@ -88,10 +89,9 @@ START_TEST(an_arena_of_a_capture_is_found_by_stream_and_capture)
     ck_assert_ptr_null(tn_arena_seek(pool, (struct tn_order){9, 78}));
     ck_assert_ptr_null(tn_arena_seek(pool, (struct tn_order){8, 77}));
 }
-END_TEST
 
 /* A thread that found it before can lock it, and it is of no pool then. */
-START_TEST(an_arena_that_has_gone_is_not_found_and_can_be_locked)
+TEST(lookup, an_arena_that_has_gone_is_not_found_and_can_be_locked)
 {
     struct tn_arena *gone = make(5);
 
@@ -106,10 +106,9 @@ START_TEST(an_arena_that_has_gone_is_not_found_and_can_be_locked)
     ck_assert_ptr_eq(tn_arena_seek(pool, (struct tn_order){5, 0}), gone);
     ck_assert_ptr_eq(gone->pool, pool);
 }
-END_TEST
 
 /* Its record may serve another pool before its stream has an arena here again. */
-START_TEST(an_arena_that_serves_another_pool_is_not_found)
+TEST(lookup, an_arena_that_serves_another_pool_is_not_found)
 {
     struct tn_arena *gone = make(5);
     tarn_pool *other = unit_pool(device);
@@ -122,9 +121,8 @@ START_TEST(an_arena_that_serves_another_pool_is_not_found)
     tn_pool_unlock(other);
     ck_assert_ptr_null(tn_arena_seek(pool, (struct tn_order){5, 0}));
 }
-END_TEST
 
-START_TEST(a_retired_streams_arena_is_not_found)
+TEST(lookup, a_retired_streams_arena_is_not_found)
 {
     tn_cu_stream stream = test_stream();
     struct tn_order order = unit_order(device, stream);
@@ -135,10 +133,9 @@ START_TEST(a_retired_streams_arena_is_not_found)
     ck_assert_ptr_null(tn_arena_seek(pool, order));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* However many streams come and go. */
-START_TEST(tables_take_turns)
+TEST(lookup, tables_take_turns)
 {
     int64_t before = 0;
 
@@ -154,9 +151,8 @@ START_TEST(tables_take_turns)
     }
     ck_assert_int_eq(tn_host_outstanding(), before);
 }
-END_TEST
 
-START_TEST(without_host_memory_no_arena_is_made)
+TEST(lookup, without_host_memory_no_arena_is_made)
 {
     tn_pool_lock(pool);
     (void)tn_host_plan_fault(1, false);
@@ -166,10 +162,9 @@ START_TEST(without_host_memory_no_arena_is_made)
     ck_assert_ptr_nonnull(tn_arena_get(pool, (struct tn_order){3, 0}));
     tn_pool_unlock(pool);
 }
-END_TEST
 
 /* P38 */
-START_TEST(an_arena_that_the_index_does_not_have_is_found)
+TEST(lookup, an_arena_that_the_index_does_not_have_is_found)
 {
     struct tn_arena *arena = make(8);
     struct tn_index_entry *entry = &tn_arena_heaps(arena)->by_stream;
@@ -186,9 +181,8 @@ START_TEST(an_arena_that_the_index_does_not_have_is_found)
     tn_pool_index_put(&device->index, TN_BY_STREAM, entry, 8);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(an_arena_of_a_capture_is_not_in_the_index)
+TEST(lookup, an_arena_of_a_capture_is_not_in_the_index)
 {
     struct tn_arena *arena;
 
@@ -199,7 +193,6 @@ START_TEST(an_arena_of_a_capture_is_not_in_the_index)
     tn_pool_unlock(pool);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 static size_t place_of(tn_cu_stream stream)
 {
@@ -239,7 +232,7 @@ static void make_larger_tables(void)
     tn_pool_unlock(pool);
 }
 
-START_TEST(an_arena_with_reserved_memory_is_expected)
+TEST(lookup, an_arena_with_reserved_memory_is_expected)
 {
     tn_cu_stream stream = test_stream();
 
@@ -247,9 +240,8 @@ START_TEST(an_arena_with_reserved_memory_is_expected)
     ck_assert_ptr_eq(tn_arena_expect(pool, stream),
                      tn_arena_seek(pool, unit_order(device, stream)));
 }
-END_TEST
 
-START_TEST(the_arena_of_a_stream_is_expected)
+TEST(lookup, the_arena_of_a_stream_is_expected)
 {
     tn_cu_stream stream = test_stream();
     struct tn_arena *arena;
@@ -262,9 +254,8 @@ START_TEST(the_arena_of_a_stream_is_expected)
     OK(tarn_stream_retire(device, stream));
     ck_assert_ptr_null(tn_arena_expect(pool, stream));
 }
-END_TEST
 
-START_TEST(a_pool_that_gets_a_table_again_expects_nothing)
+TEST(lookup, a_pool_that_gets_a_table_again_expects_nothing)
 {
     tarn_pool *second = unit_pool(device);
     tn_cu_stream stream = test_stream();
@@ -280,10 +271,11 @@ START_TEST(a_pool_that_gets_a_table_again_expects_nothing)
     ck_assert_ptr_eq(atomic_load(&pool->arena_table), table);
     ck_assert_ptr_null(tn_arena_expect(pool, stream));
 }
-END_TEST
+
+GROUP(again, make_pool_of_handles_used_again, .name = "handles used again")
 
 /* The driver gives a handle again, with another id. */
-START_TEST(the_arena_of_an_earlier_stream_with_the_handle_does_not_serve)
+TEST(again, the_arena_of_an_earlier_stream_with_the_handle_does_not_serve)
 {
     tn_cu_stream stream = test_stream();
     struct tn_arena *before = use(stream);
@@ -300,9 +292,8 @@ START_TEST(the_arena_of_an_earlier_stream_with_the_handle_does_not_serve)
     make_larger_tables();
     ck_assert_ptr_eq(tn_arena_expect(pool, again), arena);
 }
-END_TEST
 
-START_TEST(streams_do_not_take_a_hint_from_each_other)
+TEST(lookup, streams_do_not_take_a_hint_from_each_other)
 {
     tn_cu_stream stream = test_stream();
     struct tn_arena *arena = use(stream);
@@ -319,33 +310,4 @@ START_TEST(streams_do_not_take_a_hint_from_each_other)
     (void)unit_alloc(pool, 32 * MIB, third); /* with the pool's lock */
     ck_assert_ptr_eq(tn_arena_expect(pool, third), then);
     ck_assert_ptr_eq(tn_arena_expect(pool, second), beside);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("arena table");
-    TCase *tcase = tcase_create("lookup");
-    TCase *again = tcase_create("handles used again");
-
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
-    tcase_add_test(tcase, every_streams_arena_is_found);
-    tcase_add_test(tcase, the_tables_of_a_pool_stay_with_its_record);
-    tcase_add_test(tcase, an_arena_of_a_capture_is_found_by_stream_and_capture);
-    tcase_add_test(tcase, an_arena_that_has_gone_is_not_found_and_can_be_locked);
-    tcase_add_test(tcase, an_arena_that_serves_another_pool_is_not_found);
-    tcase_add_test(tcase, a_retired_streams_arena_is_not_found);
-    tcase_add_test(tcase, tables_take_turns);
-    tcase_add_test(tcase, without_host_memory_no_arena_is_made);
-    tcase_add_test(tcase, an_arena_that_the_index_does_not_have_is_found);
-    tcase_add_test(tcase, an_arena_of_a_capture_is_not_in_the_index);
-    tcase_add_test(tcase, an_arena_with_reserved_memory_is_expected);
-    tcase_add_test(tcase, the_arena_of_a_stream_is_expected);
-    tcase_add_test(tcase, a_pool_that_gets_a_table_again_expects_nothing);
-    tcase_add_test(tcase, streams_do_not_take_a_hint_from_each_other);
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(again, make_pool_of_handles_used_again, NULL);
-    tcase_add_test(again, the_arena_of_an_earlier_stream_with_the_handle_does_not_serve);
-    suite_add_tcase(suite, again);
-    return test_main(suite);
 }

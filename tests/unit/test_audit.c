@@ -133,7 +133,9 @@ static void expect_classes(size_t count, const tarn_pointer_class *classes)
     expect_classes(sizeof((tarn_pointer_class[]){__VA_ARGS__}) / sizeof(tarn_pointer_class),       \
                    (const tarn_pointer_class[]){__VA_ARGS__})
 
-START_TEST(live_blocks_are_the_own_pools_or_external)
+GROUP(classes, open_device, close_device)
+
+TEST(classes, live_blocks_are_the_own_pools_or_external)
 {
     char *own = unit_alloc(pool, BYTES, stream);
     char *its = unit_alloc(other, BYTES, stream);
@@ -156,9 +158,8 @@ START_TEST(live_blocks_are_the_own_pools_or_external)
     subject.pool = NULL;
     EXPECT_CLASSES(TARN_POINTER_EXTERNAL, TARN_POINTER_EXTERNAL);
 }
-END_TEST
 
-START_TEST(freed_blocks_are_mistakes_and_so_is_what_has_no_memory)
+TEST(classes, freed_blocks_are_mistakes_and_so_is_what_has_no_memory)
 {
     char *own = unit_alloc(pool, BYTES, stream);
     char *its = unit_alloc(other, BYTES, stream);
@@ -177,9 +178,8 @@ START_TEST(freed_blocks_are_mistakes_and_so_is_what_has_no_memory)
     EXPECT_CLASSES(TARN_POINTER_UNMAPPED, TARN_POINTER_UNMAPPED);
     ck_assert_ptr_null(pointer_at(1)->pool);
 }
-END_TEST
 
-START_TEST(what_the_graph_holds_is_reused_by_design)
+TEST(classes, what_the_graph_holds_is_reused_by_design)
 {
     void *freed;
     tarn_graph *graph = unit_graph(pool, stream, BYTES, &freed);
@@ -211,10 +211,9 @@ START_TEST(what_the_graph_holds_is_reused_by_design)
     OK(tarn_free(freed));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* That it is used again says more than where the new block ends. */
-START_TEST(a_later_block_where_one_was_is_used_again)
+TEST(classes, a_later_block_where_one_was_is_used_again)
 {
     char *own = unit_alloc(pool, BYTES, stream);
     char *its = unit_alloc(other, BYTES, stream);
@@ -238,10 +237,9 @@ START_TEST(a_later_block_where_one_was_is_used_again)
     subject.mark = tn_device_mark(device);
     EXPECT_CLASSES(TARN_POINTER_BEYOND, TARN_POINTER_EXTERNAL);
 }
-END_TEST
 
 /* A word of a struct may be a small number beside a gap; a parameter that is one word is none. No guard watches its block. */
-START_TEST(a_word_that_may_be_two_numbers_is_doubtful)
+TEST(classes, a_word_that_may_be_two_numbers_is_doubtful)
 {
     char *block = unit_alloc(other, 4 * MIB, stream);
     struct tn_heap *heap = unit_heap(other, stream, TN_HEAP_LARGE);
@@ -266,9 +264,8 @@ START_TEST(a_word_that_may_be_two_numbers_is_doubtful)
     EXPECT_CLASSES(TARN_POINTER_DOUBTFUL, TARN_POINTER_FOREIGN, TARN_POINTER_UNMAPPED);
     ck_assert_uint_eq(audit->mistake_count, 1);
 }
-END_TEST
 
-START_TEST(bytes_beyond_a_blocks_end_are_a_mistake)
+TEST(classes, bytes_beyond_a_blocks_end_are_a_mistake)
 {
     char *own = unit_alloc(pool, BYTES, stream);
     char *its = unit_alloc(other, BYTES - 4, stream);
@@ -293,9 +290,8 @@ START_TEST(bytes_beyond_a_blocks_end_are_a_mistake)
     ck_assert_ptr_eq(pointer_at(5)->block.address, linear);
     ck_assert_ptr_null(pointer_at(5)->pool);
 }
-END_TEST
 
-START_TEST(bytes_beyond_the_drivers_memory_are_a_mistake)
+TEST(classes, bytes_beyond_the_drivers_memory_are_a_mistake)
 {
     char *linear = test_linear_alloc(BYTES);
     char *pinned = test_host_alloc(BYTES);
@@ -314,10 +310,9 @@ START_TEST(bytes_beyond_the_drivers_memory_are_a_mistake)
     EXPECT_CLASSES(TARN_POINTER_UNKNOWN, TARN_POINTER_UNKNOWN, TARN_POINTER_PINNED,
                    TARN_POINTER_BEYOND);
 }
-END_TEST
 
 /* A block that another pool's capture has: its graphs write it in no order with ours. */
-START_TEST(another_pools_captured_blocks_are_unordered)
+TEST(classes, another_pools_captured_blocks_are_unordered)
 {
     tarn_capture *capture = unit_begin(other, stream);
     char *its = unit_alloc(other, BYTES, stream);
@@ -340,10 +335,9 @@ START_TEST(another_pools_captured_blocks_are_unordered)
     OK(tarn_free(its));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* In a child graph any hold may be its template's; but another pool's says nothing of what was freed there. */
-START_TEST(another_pools_hold_keeps_nothing_for_a_child_graph)
+TEST(classes, another_pools_hold_keeps_nothing_for_a_child_graph)
 {
     tarn_capture *capture = unit_begin(other, stream);
     char *its = unit_alloc(other, BYTES, stream);
@@ -368,9 +362,8 @@ START_TEST(another_pools_hold_keeps_nothing_for_a_child_graph)
     EXPECT_CLASSES(TARN_POINTER_FREED_EXTERNAL);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(what_allocation_nodes_give_is_the_graphs)
+TEST(classes, what_allocation_nodes_give_is_the_graphs)
 {
     char *address;
     tn_cu_graphexec exec;
@@ -395,14 +388,13 @@ START_TEST(what_allocation_nodes_give_is_the_graphs)
     EXPECT_CLASSES(TARN_POINTER_NODE);
     test_destroy_exec(exec);
 }
-END_TEST
 
 static void host_function(void *user)
 {
     (void)user;
 }
 
-START_TEST(an_argument_may_be_anything)
+TEST(classes, an_argument_may_be_anything)
 {
     char *own = unit_alloc(pool, BYTES, stream);
     char *pinned = test_host_alloc(BYTES);
@@ -419,10 +411,9 @@ START_TEST(an_argument_may_be_anything)
     EXPECT_CLASSES(TARN_POINTER_ARGUMENT, TARN_POINTER_ARGUMENT, TARN_POINTER_FREED,
                    TARN_POINTER_PINNED);
 }
-END_TEST
 
 /* Both are the same to the driver. */
-START_TEST(pageable_memory_is_told_from_none_by_its_page)
+TEST(classes, pageable_memory_is_told_from_none_by_its_page)
 {
     static char there[BYTES];
     char *linear = test_linear_alloc(BYTES);
@@ -444,9 +435,10 @@ START_TEST(pageable_memory_is_told_from_none_by_its_page)
                    TARN_POINTER_UNKNOWN, TARN_POINTER_UNKNOWN);
     ck_assert_uint_eq(audit->mistake_count, 3);
 }
-END_TEST
 
-START_TEST(accepted_classes_are_counted_and_are_no_mistakes)
+GROUP(lists, open_device, close_device)
+
+TEST(lists, accepted_classes_are_counted_and_are_no_mistakes)
 {
     char *own = unit_alloc(pool, BYTES, stream);
     char *its = unit_alloc(other, BYTES, stream);
@@ -465,9 +457,8 @@ START_TEST(accepted_classes_are_counted_and_are_no_mistakes)
     ck_assert_ptr_null(audit->pointers);
     ck_assert_uint_eq(tn_audit_listed(audit), 0);
 }
-END_TEST
 
-START_TEST(what_is_not_held_is_listed_once)
+TEST(lists, what_is_not_held_is_listed_once)
 {
     char *own = unit_alloc(pool, 4 * MIB, stream);
     char *its = unit_alloc(other, BYTES, stream);
@@ -505,10 +496,9 @@ START_TEST(what_is_not_held_is_listed_once)
     OK(tarn_free(held));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* More references than are looked at together, and more blocks than the first table has room for. */
-START_TEST(a_graph_of_many_batches_is_one_list)
+TEST(lists, a_graph_of_many_batches_is_one_list)
 {
     enum { BLOCKS = 700, NODES = 2900 };
     static char *blocks[BLOCKS];
@@ -539,9 +529,8 @@ START_TEST(a_graph_of_many_batches_is_one_list)
     for (size_t i = 0; i < BLOCKS - 2; i++)
         expect(i, i % 2 == 0 ? TARN_POINTER_EXTERNAL : TARN_POINTER_LIVE, blocks[i + 1]);
 }
-END_TEST
 
-START_TEST(nodes_are_counted)
+TEST(lists, nodes_are_counted)
 {
     _Alignas(64) uint64_t map[16] = {0};
     char *own = unit_alloc(pool, BYTES, stream);
@@ -578,9 +567,8 @@ START_TEST(nodes_are_counted)
     unit_expect_sentence("body 0 names a node that is no conditional node of the graph");
     ck_assert_ptr_null(audit);
 }
-END_TEST
 
-START_TEST(an_empty_graph_has_nothing)
+TEST(lists, an_empty_graph_has_nothing)
 {
     subject.graph = test_graph();
     look(TN_LIST_ALL);
@@ -589,7 +577,6 @@ START_TEST(an_empty_graph_has_nothing)
     look(TN_LIST_NOT_HELD);
     ck_assert_uint_eq(tn_audit_listed(audit), 0);
 }
-END_TEST
 
 /* One of each kind. */
 static void capture_all(void)
@@ -606,7 +593,7 @@ static void capture_all(void)
     end();
 }
 
-START_TEST(without_host_memory_nothing_is_left)
+TEST(lists, without_host_memory_nothing_is_left)
 {
     static const enum tn_audit_list lists[] = {TN_LIST_NONE, TN_LIST_ALL, TN_LIST_NOT_HELD};
     int64_t outstanding;
@@ -636,9 +623,8 @@ START_TEST(without_host_memory_nothing_is_left)
         ck_assert_uint_gt(failures, 8);
     }
 }
-END_TEST
 
-START_TEST(what_the_driver_refuses_leaves_nothing)
+TEST(lists, what_the_driver_refuses_leaves_nothing)
 {
     uint64_t refused = 0;
     int64_t outstanding;
@@ -666,33 +652,4 @@ START_TEST(what_the_driver_refuses_leaves_nothing)
         ck_assert_int_eq(tn_host_outstanding(), outstanding);
     }
     ck_assert_uint_gt(refused, 10);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("audit");
-    TCase *classes = test_case(suite, "classes", open_device, close_device);
-    TCase *lists = test_case(suite, "lists", open_device, close_device);
-
-    tcase_add_test(classes, live_blocks_are_the_own_pools_or_external);
-    tcase_add_test(classes, freed_blocks_are_mistakes_and_so_is_what_has_no_memory);
-    tcase_add_test(classes, what_the_graph_holds_is_reused_by_design);
-    tcase_add_test(classes, a_later_block_where_one_was_is_used_again);
-    tcase_add_test(classes, a_word_that_may_be_two_numbers_is_doubtful);
-    tcase_add_test(classes, bytes_beyond_a_blocks_end_are_a_mistake);
-    tcase_add_test(classes, bytes_beyond_the_drivers_memory_are_a_mistake);
-    tcase_add_test(classes, another_pools_captured_blocks_are_unordered);
-    tcase_add_test(classes, another_pools_hold_keeps_nothing_for_a_child_graph);
-    tcase_add_test(classes, what_allocation_nodes_give_is_the_graphs);
-    tcase_add_test(classes, an_argument_may_be_anything);
-    tcase_add_test(classes, pageable_memory_is_told_from_none_by_its_page);
-    tcase_add_test(lists, accepted_classes_are_counted_and_are_no_mistakes);
-    tcase_add_test(lists, what_is_not_held_is_listed_once);
-    tcase_add_test(lists, a_graph_of_many_batches_is_one_list);
-    tcase_add_test(lists, nodes_are_counted);
-    tcase_add_test(lists, an_empty_graph_has_nothing);
-    tcase_add_test(lists, without_host_memory_nothing_is_left);
-    tcase_add_test(lists, what_the_driver_refuses_leaves_nothing);
-    return test_main(suite);
 }

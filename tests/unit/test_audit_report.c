@@ -69,7 +69,10 @@ static const char *place_of(const tarn_pointer *pointer)
     return text;
 }
 
-START_TEST(classes_have_names_and_sentences)
+SUITE("audit reports")
+GROUP(reports, NULL)
+
+TEST(reports, classes_have_names_and_sentences)
 {
     ck_assert_str_eq(tn_pointer_class_name(TARN_POINTER_LIVE), "live");
     ck_assert_str_eq(tn_pointer_class_name(TARN_POINTER_USED_AGAIN), "used again");
@@ -87,9 +90,8 @@ START_TEST(classes_have_names_and_sentences)
                   (i >= TARN_POINTER_FREED && i != TARN_POINTER_OVERWRITES));
     }
 }
-END_TEST
 
-START_TEST(a_graph_without_pointers_is_one_line)
+TEST(reports, a_graph_without_pointers_is_one_line)
 {
     const tarn_audit audit = {.node_count = 3, .nodes = nodes};
 
@@ -104,7 +106,6 @@ START_TEST(a_graph_without_pointers_is_one_line)
         "\"unmapped\": 0, \"pageable\": 0, \"unknown\": 0, \"overwrites\": 0}, "
         "\"mistakes\": [], \"overwrites\": [], \"uninspected\": []}\n");
 }
-END_TEST
 
 /* Of all of an audit: mistakes, with the path of nodes in child graphs, what was not inspected, counts. */
 static tarn_audit whole(const tarn_pointer *mistakes, const tarn_pointer *listed)
@@ -126,7 +127,7 @@ static tarn_audit whole(const tarn_pointer *mistakes, const tarn_pointer *listed
     return audit;
 }
 
-START_TEST(a_text_names_mistakes_what_was_not_inspected_and_counts)
+TEST(reports, a_text_names_mistakes_what_was_not_inspected_and_counts)
 {
     const tarn_pointer mistakes[] = {freed, beyond};
     const tarn_audit audit = whole(mistakes, NULL);
@@ -150,9 +151,8 @@ START_TEST(a_text_names_mistakes_what_was_not_inspected_and_counts)
         "beyond                1  in a live block, and bytes beyond its end\n"
         "tensor maps           1  seen, and not to be relied on\n");
 }
-END_TEST
 
-START_TEST(a_json_object_has_the_same_and_what_was_listed)
+TEST(reports, a_json_object_has_the_same_and_what_was_listed)
 {
     const tarn_pointer mistakes[] = {freed, beyond};
     const tarn_pointer listed[] = {freed, beyond, foreign};
@@ -195,9 +195,8 @@ START_TEST(a_json_object_has_the_same_and_what_was_listed)
                    two, uninspected, two, third);
     ck_assert_str_eq(write_report(&audit, TARN_REPORT_JSON), expected);
 }
-END_TEST
 
-START_TEST(each_place_has_its_words)
+TEST(reports, each_place_has_its_words)
 {
     static const struct {
         tarn_pointer_place place;
@@ -222,9 +221,8 @@ START_TEST(each_place_has_its_words)
         ck_assert_str_eq(place_of(&pointer), places[i].words);
     }
 }
-END_TEST
 
-START_TEST(each_kind_of_memory_has_its_words)
+TEST(reports, each_kind_of_memory_has_its_words)
 {
     ck_assert_str_eq(place_of(&beyond),
                      "node 7.3.12, copy, source, 0x20c100000010; block 41 of pool 'it's \"one\"', "
@@ -236,10 +234,9 @@ START_TEST(each_kind_of_memory_has_its_words)
         place_of(&freed),
         "node 0, kernel scale, parameter 2, offset 24, 0x20c100002010; pool 'weights'");
 }
-END_TEST
 
 /* Which is no node's. */
-START_TEST(a_pointer_in_memory_is_named_by_where_it_stands)
+TEST(reports, a_pointer_in_memory_is_named_by_where_it_stands)
 {
     tarn_pointer in_memory = freed;
     tarn_audit audit = {.pointer_count = 1, .mistake_count = 1, .mistakes = &in_memory};
@@ -257,9 +254,8 @@ START_TEST(a_pointer_in_memory_is_named_by_where_it_stands)
                                  "{\"class\": \"freed external\", \"at\": \"0x20c100000040\", "
                                  "\"place\": \"memory\", "));
 }
-END_TEST
 
-START_TEST(a_short_buffer_has_the_beginning)
+TEST(reports, a_short_buffer_has_the_beginning)
 {
     const tarn_audit audit = whole((const tarn_pointer[]){freed, beyond}, NULL);
     static char part[16];
@@ -283,21 +279,4 @@ START_TEST(a_short_buffer_has_the_beginning)
     tn_audit_write_pointer(&audit, &freed, part, 7);
     ck_assert_str_eq(part, "node 0");
     ck_assert(part[7] == 'x');
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("audit reports");
-    TCase *reports = test_case(suite, "reports", NULL, NULL);
-
-    tcase_add_test(reports, classes_have_names_and_sentences);
-    tcase_add_test(reports, a_graph_without_pointers_is_one_line);
-    tcase_add_test(reports, a_text_names_mistakes_what_was_not_inspected_and_counts);
-    tcase_add_test(reports, a_json_object_has_the_same_and_what_was_listed);
-    tcase_add_test(reports, each_place_has_its_words);
-    tcase_add_test(reports, each_kind_of_memory_has_its_words);
-    tcase_add_test(reports, a_pointer_in_memory_is_named_by_where_it_stands);
-    tcase_add_test(reports, a_short_buffer_has_the_beginning);
-    return test_main(suite);
 }

@@ -57,7 +57,9 @@ static tn_cu_graph leave_clone(void)
     return clone;
 }
 
-START_TEST(nothing_is_awaited_where_no_hold_is_expected)
+GROUP(await, make_pool)
+
+TEST(await, nothing_is_awaited_where_no_hold_is_expected)
 {
     tarn_graph *graph = unit_graph(pool, stream, 4 * MIB, NULL);
 
@@ -69,9 +71,8 @@ START_TEST(nothing_is_awaited_where_no_hold_is_expected)
     ck_assert_int_eq(await_ms(pool, TN_AWAIT_LAST), 0);     /* and keeps the pool */
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_hold_that_goes_late_is_awaited_and_dropped)
+TEST_LOOP(await, a_hold_that_goes_late_is_awaited_and_dropped, 0, 2)
 {
     sim.delay_destructors(20000);
     OK(tarn_graph_destroy(unit_graph(pool, stream, 4 * MIB, NULL)));
@@ -80,9 +81,8 @@ START_TEST(a_hold_that_goes_late_is_awaited_and_dropped)
     ck_assert_uint_eq(pool->holds.count, 0);
     ck_assert_ptr_null(atomic_load(&device->gone_holds));
 }
-END_TEST
 
-START_TEST(an_expected_hold_is_awaited_in_vain_for_200_ms_and_once)
+TEST_LOOP(await, an_expected_hold_is_awaited_in_vain_for_200_ms_and_once, 0, 2)
 {
     tn_cu_graph clone = leave_clone();
 
@@ -94,9 +94,8 @@ START_TEST(an_expected_hold_is_awaited_in_vain_for_200_ms_and_once)
     ck_assert_uint_eq(pool->holds.count, 1);
     test_destroy_graph(clone);
 }
-END_TEST
 
-START_TEST(a_replay_of_its_pool_may_be_one_of_an_expected_hold)
+TEST(await, a_replay_of_its_pool_may_be_one_of_an_expected_hold)
 {
     tarn_graph *graph = unit_graph(pool, stream, 4 * MIB, NULL);
 
@@ -109,10 +108,9 @@ START_TEST(a_replay_of_its_pool_may_be_one_of_an_expected_hold)
     ck_assert(!tn_await_needs_device(device, NULL));
     test_await_destructors(0); /* which runs them at once */
 }
-END_TEST
 
 /* Nothing tells whether it goes. Where one is newer, that may go. */
-START_TEST(a_hold_that_may_go_is_awaited_for_30_ms_and_then_for_5)
+TEST(await, a_hold_that_may_go_is_awaited_for_30_ms_and_then_for_5)
 {
     tn_cu_graph clone = leave_clone();
     tn_cu_graph newer;
@@ -127,10 +125,9 @@ START_TEST(a_hold_that_may_go_is_awaited_for_30_ms_and_then_for_5)
     test_destroy_graph(clone);
     test_destroy_graph(newer);
 }
-END_TEST
 
 /* Slept in pauses of 100 us. What was in vain is awaited anew, as the program may end it later. */
-START_TEST(a_hold_that_keeps_free_memory_is_awaited_for_250_us_each_time)
+TEST(await, a_hold_that_keeps_free_memory_is_awaited_for_250_us_each_time)
 {
     tn_cu_graph clone = leave_clone();
 
@@ -140,11 +137,10 @@ START_TEST(a_hold_that_keeps_free_memory_is_awaited_for_250_us_each_time)
     ck_assert_int_eq(await_us(NULL, TN_AWAIT_EXPECTED), 0);
     test_destroy_graph(clone);
 }
-END_TEST
 
 /* _i: a tarn_graph has the graph; its executable took a new section; another graph that has a
  * tarn_graph holds the chunk, too; a block in the chunk is discarded. */
-START_TEST(a_hold_that_keeps_no_memory_alone_is_awaited_for_nothing)
+TEST_LOOP(await, a_hold_that_keeps_no_memory_alone_is_awaited_for_nothing, 0, 4)
 {
     tn_cu_graph clone = _i >= 2 ? leave_clone() : NULL;
     tarn_capture *capture;
@@ -169,10 +165,9 @@ START_TEST(a_hold_that_keeps_no_memory_alone_is_awaited_for_nothing)
     if (clone != NULL)
         test_destroy_graph(clone);
 }
-END_TEST
 
 /* What a graph of the library's keeps is not waited for: in vain is what was. */
-START_TEST(a_hold_that_was_not_awaited_is_awaited_for_30_ms)
+TEST(await, a_hold_that_was_not_awaited_is_awaited_for_30_ms)
 {
     tarn_graph *graph = unit_graph(pool, stream, 4 * MIB, NULL);
     tn_cu_graph clone = test_clone(graph->driver_graph);
@@ -183,9 +178,8 @@ START_TEST(a_hold_that_was_not_awaited_is_awaited_for_30_ms)
     ck_assert_int_eq(await_ms(NULL, TN_AWAIT_POSSIBLE), 30);
     test_destroy_graph(clone);
 }
-END_TEST
 
-START_TEST(the_last_holds_of_a_pool_are_awaited_for_a_second)
+TEST(await, the_last_holds_of_a_pool_are_awaited_for_a_second)
 {
     tn_cu_graph clone = leave_clone();
 
@@ -198,9 +192,8 @@ START_TEST(the_last_holds_of_a_pool_are_awaited_for_a_second)
     device->user_count -= 1;
     test_destroy_graph(clone);
 }
-END_TEST
 
-START_TEST(on_a_gpu_that_is_not_well_holds_are_awaited_for_50_ms)
+TEST_LOOP(await, on_a_gpu_that_is_not_well_holds_are_awaited_for_50_ms, 0, 2)
 {
     static const enum tn_await whats[] = {TN_AWAIT_EXPECTED, TN_AWAIT_LAST};
     tn_cu_graph clone = leave_clone();
@@ -208,25 +201,4 @@ START_TEST(on_a_gpu_that_is_not_well_holds_are_awaited_for_50_ms)
     tn_gpu_teardown(&device->gpu, TN_CUDA_ERROR_UNKNOWN, "cuGraphDestroy");
     ck_assert_int_eq(await_ms(pool, whats[_i]), 50);
     test_destroy_graph(clone);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("await");
-    TCase *tcase = tcase_create("await");
-
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
-    tcase_add_test(tcase, nothing_is_awaited_where_no_hold_is_expected);
-    tcase_add_loop_test(tcase, a_hold_that_goes_late_is_awaited_and_dropped, 0, 2);
-    tcase_add_loop_test(tcase, an_expected_hold_is_awaited_in_vain_for_200_ms_and_once, 0, 2);
-    tcase_add_test(tcase, a_replay_of_its_pool_may_be_one_of_an_expected_hold);
-    tcase_add_test(tcase, a_hold_that_may_go_is_awaited_for_30_ms_and_then_for_5);
-    tcase_add_test(tcase, a_hold_that_keeps_free_memory_is_awaited_for_250_us_each_time);
-    tcase_add_loop_test(tcase, a_hold_that_keeps_no_memory_alone_is_awaited_for_nothing, 0, 4);
-    tcase_add_test(tcase, a_hold_that_was_not_awaited_is_awaited_for_30_ms);
-    tcase_add_test(tcase, the_last_holds_of_a_pool_are_awaited_for_a_second);
-    tcase_add_loop_test(tcase, on_a_gpu_that_is_not_well_holds_are_awaited_for_50_ms, 0, 2);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

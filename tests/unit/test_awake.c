@@ -28,7 +28,9 @@ static uint64_t allocations_under_the_lock(void)
     return pool->counters.alloc_count;
 }
 
-START_TEST(an_arena_that_nobody_uses_falls_asleep)
+GROUP(arenas, make_arenas)
+
+TEST(arenas, an_arena_that_nobody_uses_falls_asleep)
 {
     struct tn_arena *idle = arena_of(other);
 
@@ -45,7 +47,6 @@ START_TEST(an_arena_that_nobody_uses_falls_asleep)
     ck_assert_int_eq(arena_of(stream)->allocates, TN_STEADY);
     OK(tarn_pool_validate(pool)); /* P30 */
 }
-END_TEST
 
 static int locks_until_asleep(const struct tn_arena *arena)
 {
@@ -59,7 +60,7 @@ static int locks_until_asleep(const struct tn_arena *arena)
     return locks;
 }
 
-START_TEST(an_arena_whose_stream_came_back_stays_awake_longer)
+TEST(arenas, an_arena_whose_stream_came_back_stays_awake_longer)
 {
     struct tn_arena *arena;
 
@@ -70,16 +71,14 @@ START_TEST(an_arena_whose_stream_came_back_stays_awake_longer)
     ck_assert_int_gt(locks_until_asleep(arena), 24);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(an_arena_with_reserved_memory_stays_awake_longer)
+TEST(arenas, an_arena_with_reserved_memory_stays_awake_longer)
 {
     OK(tn_pool_reserve(pool, 4 * MIB, other, unit_order(device, other)));
     ck_assert_int_gt(locks_until_asleep(arena_of(other)), 24);
 }
-END_TEST
 
-START_TEST(an_allocation_wakes_its_arena)
+TEST(arenas, an_allocation_wakes_its_arena)
 {
     struct tn_arena *arena = arena_of(other);
     void *block;
@@ -93,9 +92,8 @@ START_TEST(an_allocation_wakes_its_arena)
     ck_assert_ptr_eq(unit_alloc(pool, 4096, other), block);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_free_wakes_its_arena)
+TEST(arenas, a_free_wakes_its_arena)
 {
     void *blocks[] = {unit_alloc(pool, 4096, other), unit_alloc(pool, 4096, other)};
     struct tn_arena *arena = arena_of(other);
@@ -108,9 +106,8 @@ START_TEST(a_free_wakes_its_arena)
     ck_assert_uint_eq(arena->heaps[TN_HEAP_SMALL]->counters.freed.count, 1);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(memory_of_an_arena_asleep_moves_and_its_record_goes)
+TEST(arenas, memory_of_an_arena_asleep_moves_and_its_record_goes)
 {
     void *large = unit_alloc(pool, 64 * MIB, other);
 
@@ -122,9 +119,8 @@ START_TEST(memory_of_an_arena_asleep_moves_and_its_record_goes)
     ck_assert_uint_lt(mapped(), 64 * MIB);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_stream_asleep_is_retired)
+TEST(arenas, a_stream_asleep_is_retired)
 {
     lock_often();
     ck_assert(!arena_of(other)->awake);
@@ -135,9 +131,8 @@ START_TEST(a_stream_asleep_is_retired)
     ck_assert_uint_eq(pool->arenas.retired_count, 0);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_capture_ends_arenas_asleep)
+TEST(arenas, a_capture_ends_arenas_asleep)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     tarn_graph *graph;
@@ -149,10 +144,9 @@ START_TEST(a_capture_ends_arenas_asleep)
     OK(tarn_graph_destroy(graph));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* A round visits each of them once; none is visited for ever. */
-START_TEST(marks_visit_pools_until_they_sleep)
+TEST(arenas, marks_visit_pools_until_they_sleep)
 {
     tarn_pool *more = unit_pool(device);
     struct tn_arena *arena = arena_of(stream);
@@ -178,9 +172,8 @@ START_TEST(marks_visit_pools_until_they_sleep)
     OK(tarn_pool_destroy(more));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_list_of_pools_awake_that_is_wrong_is_found)
+TEST(arenas, a_list_of_pools_awake_that_is_wrong_is_found)
 {
     lock_often();
     ck_assert(!pool->places.listed[TN_POOLS_AWAKE]);
@@ -194,10 +187,9 @@ START_TEST(a_list_of_pools_awake_that_is_wrong_is_found)
     device->lists.last[TN_POOLS_AWAKE] = NULL;
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* P36 */
-START_TEST(a_collection_visits_the_pools_that_wait)
+TEST(arenas, a_collection_visits_the_pools_that_wait)
 {
     tarn_pool *more = unit_pool(device);
     tn_cu_stream busy = test_stream();
@@ -222,10 +214,9 @@ START_TEST(a_collection_visits_the_pools_that_wait)
     ck_assert_ptr_null(device->lists.first[TN_POOLS_WAITING]);
     OK(tarn_pool_destroy(more));
 }
-END_TEST
 
 /* P36 */
-START_TEST(lists_of_pools_with_holds_that_are_wrong_are_found)
+TEST(arenas, lists_of_pools_with_holds_that_are_wrong_are_found)
 {
     static const enum tn_pool_list lists[] = {TN_POOLS_HELD, TN_POOLS_OPEN};
     tarn_pool *more = unit_pool(device);
@@ -250,9 +241,8 @@ START_TEST(lists_of_pools_with_holds_that_are_wrong_are_found)
     ck_assert_ptr_null(device->lists.first[TN_POOLS_HELD]);
     OK(tarn_pool_destroy(more));
 }
-END_TEST
 
-START_TEST(what_is_wrong_with_an_arena_asleep_is_found)
+TEST(arenas, what_is_wrong_with_an_arena_asleep_is_found)
 {
     struct tn_arena *arena = arena_of(other);
 
@@ -269,9 +259,8 @@ START_TEST(what_is_wrong_with_an_arena_asleep_is_found)
     pool->arenas.awake_count -= 1;
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(many_streams_wake_few_arenas)
+TEST(arenas, many_streams_wake_few_arenas)
 {
     enum { STREAMS = 200 };
     uint64_t before;
@@ -290,7 +279,6 @@ START_TEST(many_streams_wake_few_arenas)
     ck_assert_uint_le(allocations_under_the_lock(), before + 1);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Rounds of pairs on so many streams; returns the locks of the last round. */
 static uint64_t take_turns(tn_cu_stream *streams, int count, int rounds)
@@ -308,7 +296,7 @@ static uint64_t take_turns(tn_cu_stream *streams, int count, int rounds)
 }
 
 /* More than the locks after which an arena falls asleep. */
-START_TEST(streams_that_take_turns_stay_awake)
+TEST(arenas, streams_that_take_turns_stay_awake)
 {
     enum { STREAMS = 100 };
     tn_cu_stream streams[STREAMS];
@@ -318,9 +306,8 @@ START_TEST(streams_that_take_turns_stay_awake)
     ck_assert_int_le(locks_until_asleep(arena_of(streams[0])), 34);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(few_of_very_many_that_take_turns_stay_awake)
+TEST(arenas, few_of_very_many_that_take_turns_stay_awake)
 {
     enum { STREAMS = 400 };
     tn_cu_stream streams[STREAMS];
@@ -334,10 +321,9 @@ START_TEST(few_of_very_many_that_take_turns_stay_awake)
     ck_assert_uint_lt(sum, 64 * STREAMS);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Each lock counts: an arena is made, and grows. */
-START_TEST(few_arenas_of_streams_that_come_and_go_stay_awake)
+TEST(arenas, few_arenas_of_streams_that_come_and_go_stay_awake)
 {
     for (int i = 0; i < 1000; i++) {
         tn_cu_stream passing = test_stream();
@@ -348,10 +334,9 @@ START_TEST(few_arenas_of_streams_that_come_and_go_stay_awake)
     }
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* _i: the arena that wakes has no memory for the allocation. */
-START_TEST(a_growth_of_an_arena_that_was_asleep_counts)
+TEST_LOOP(arenas, a_growth_of_an_arena_that_was_asleep_counts, 0, 2)
 {
     struct tn_arena *unused = arena_of(stream);
     uint32_t before;
@@ -367,33 +352,4 @@ START_TEST(a_growth_of_an_arena_that_was_asleep_counts)
     counts = unused->unused_locks > before;
     ck_assert(unused->awake && arena_of(other)->awake);
     ck_assert_int_eq(counts, _i != 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("awake");
-    TCase *tcase = tcase_create("arenas");
-
-    tcase_add_checked_fixture(tcase, make_arenas, NULL);
-    tcase_add_test(tcase, an_arena_that_nobody_uses_falls_asleep);
-    tcase_add_test(tcase, an_arena_whose_stream_came_back_stays_awake_longer);
-    tcase_add_test(tcase, an_arena_with_reserved_memory_stays_awake_longer);
-    tcase_add_test(tcase, an_allocation_wakes_its_arena);
-    tcase_add_test(tcase, a_free_wakes_its_arena);
-    tcase_add_test(tcase, memory_of_an_arena_asleep_moves_and_its_record_goes);
-    tcase_add_test(tcase, a_stream_asleep_is_retired);
-    tcase_add_test(tcase, a_capture_ends_arenas_asleep);
-    tcase_add_test(tcase, marks_visit_pools_until_they_sleep);
-    tcase_add_test(tcase, a_list_of_pools_awake_that_is_wrong_is_found);
-    tcase_add_test(tcase, a_collection_visits_the_pools_that_wait);
-    tcase_add_test(tcase, lists_of_pools_with_holds_that_are_wrong_are_found);
-    tcase_add_test(tcase, what_is_wrong_with_an_arena_asleep_is_found);
-    tcase_add_test(tcase, many_streams_wake_few_arenas);
-    tcase_add_test(tcase, streams_that_take_turns_stay_awake);
-    tcase_add_test(tcase, few_of_very_many_that_take_turns_stay_awake);
-    tcase_add_test(tcase, few_arenas_of_streams_that_come_and_go_stay_awake);
-    tcase_add_loop_test(tcase, a_growth_of_an_arena_that_was_asleep_counts, 0, 2);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

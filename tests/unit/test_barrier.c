@@ -82,33 +82,32 @@ static unsigned both_missed(void)
     return missed;
 }
 
-START_TEST(one_side_at_least_sees_the_other)
+GROUP(barrier, NULL)
+
+TEST(barrier, one_side_at_least_sees_the_other)
 {
     refused_after = INT32_MAX;
     ck_assert_uint_eq(both_missed(), 0);
     if (atomic_load(&tn_barrier_is_asymmetric))
         ck_assert_int_eq(asked, 1 + ROUNDS);
 }
-END_TEST
 
-START_TEST(the_light_side_does_its_part_where_the_kernel_refuses)
+TEST(barrier, the_light_side_does_its_part_where_the_kernel_refuses)
 {
     ck_assert_uint_eq(both_missed(), 0);
     ck_assert(!atomic_load(&tn_barrier_is_asymmetric));
     ck_assert_int_eq(asked, 1);
 }
-END_TEST
 
-START_TEST(the_kernel_is_told_once)
+TEST(barrier, the_kernel_is_told_once)
 {
     refused_after = INT32_MAX;
     tn_barrier_prepare();
     tn_barrier_prepare();
     ck_assert_int_eq(asked, 1);
 }
-END_TEST
 
-START_TEST(a_kernel_that_refuses_later_is_not_asked_again)
+TEST(barrier, a_kernel_that_refuses_later_is_not_asked_again)
 {
     refused_after = 1;
     tn_barrier_prepare();
@@ -121,18 +120,4 @@ START_TEST(a_kernel_that_refuses_later_is_not_asked_again)
     ck_assert(!atomic_load(&tn_barrier_is_asymmetric));
     tn_barrier_heavy();
     ck_assert_int_eq(asked, 2);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("barrier");
-    TCase *tcase = tcase_create("barrier");
-
-    tcase_add_test(tcase, one_side_at_least_sees_the_other);
-    tcase_add_test(tcase, the_light_side_does_its_part_where_the_kernel_refuses);
-    tcase_add_test(tcase, the_kernel_is_told_once);
-    tcase_add_test(tcase, a_kernel_that_refuses_later_is_not_asked_again);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -16,15 +16,16 @@ static struct tn_block *insert(size_t i, uint64_t bytes)
     return &blocks[i];
 }
 
-START_TEST(nothing_is_found_in_empty_bins)
+GROUP(find, NULL)
+
+TEST(find, nothing_is_found_in_empty_bins)
 {
     ck_assert_ptr_null(tn_bins_find(&bins, TN_BLOCK_BYTES_MIN));
     ck_assert_ptr_null(tn_bins_find(&bins, TN_BLOCK_BYTES_MAX));
     ck_assert_uint_eq(tn_bins_count(&bins), 0);
 }
-END_TEST
 
-START_TEST(a_block_is_found_for_every_size_up_to_its_own)
+TEST(find, a_block_is_found_for_every_size_up_to_its_own)
 {
     struct tn_block *block = insert(0, 3 * TN_MIB + 512);
 
@@ -34,9 +35,8 @@ START_TEST(a_block_is_found_for_every_size_up_to_its_own)
     ck_assert_ptr_null(tn_bins_find(&bins, tn_block_bytes(block) + 512));
     ck_assert_ptr_null(tn_bins_find(&bins, TN_BLOCK_BYTES_MAX));
 }
-END_TEST
 
-START_TEST(the_smallest_and_the_largest_size_have_bins)
+TEST(find, the_smallest_and_the_largest_size_have_bins)
 {
     struct tn_block *smallest = insert(0, TN_BLOCK_BYTES_MIN);
     struct tn_block *largest = insert(1, TN_BLOCK_BYTES_MAX);
@@ -48,9 +48,8 @@ START_TEST(the_smallest_and_the_largest_size_have_bins)
     tn_bins_remove(&bins, largest);
     ck_assert_uint_eq(bins.word_map, 0);
 }
-END_TEST
 
-START_TEST(the_newest_block_of_a_size_comes_first)
+TEST(find, the_newest_block_of_a_size_comes_first)
 {
     struct tn_block *older = insert(0, 4096);
     struct tn_block *newer = insert(1, 4096);
@@ -59,9 +58,8 @@ START_TEST(the_newest_block_of_a_size_comes_first)
     tn_bins_remove(&bins, newer);
     ck_assert_ptr_eq(tn_bins_find(&bins, 4096), older);
 }
-END_TEST
 
-START_TEST(bins_are_turned_round)
+TEST(find, bins_are_turned_round)
 {
     struct tn_block *older = insert(0, 4096);
     struct tn_block *middle = insert(1, 4096);
@@ -79,10 +77,9 @@ START_TEST(bins_are_turned_round)
     ck_assert_ptr_eq(tn_bins_find(&bins, TN_MIB), alone);
     ck_assert_uint_eq(tn_bins_count(&bins), 2);
 }
-END_TEST
 
 /* Beside a walk in order of address. */
-START_TEST(a_bin_with_one_block_is_in_order)
+TEST(find, a_bin_with_one_block_is_in_order)
 {
     uint64_t looks = 0;
 
@@ -92,9 +89,8 @@ START_TEST(a_bin_with_one_block_is_in_order)
     (void)insert(2, 4096);
     ck_assert(!tn_bins_sort(&bins, &looks));
 }
-END_TEST
 
-START_TEST(bins_are_put_in_order_of_segment_and_address)
+TEST(find, bins_are_put_in_order_of_segment_and_address)
 {
     static struct tn_segment segments[2] = {{.index = 1}, {.index = 0}};
     struct tn_block *block;
@@ -128,9 +124,8 @@ START_TEST(bins_are_put_in_order_of_segment_and_address)
         ck_assert_uint_eq(count, 7);
     }
 }
-END_TEST
 
-START_TEST(a_good_fit_comes_before_a_larger_block)
+TEST(find, a_good_fit_comes_before_a_larger_block)
 {
     struct tn_block *large = insert(0, 64 * TN_MIB);
     struct tn_block *fit = insert(1, 5 * TN_MIB);
@@ -139,10 +134,9 @@ START_TEST(a_good_fit_comes_before_a_larger_block)
     ck_assert_ptr_eq(tn_bins_find(&bins, 4 * TN_MIB), fit);
     ck_assert_ptr_eq(tn_bins_find(&bins, 6 * TN_MIB), large);
 }
-END_TEST
 
 /* 1 MiB to 1 MiB + 64 KiB is one bin. */
-START_TEST(blocks_too_small_in_the_own_bin_are_passed_over)
+TEST(find, blocks_too_small_in_the_own_bin_are_passed_over)
 {
     struct tn_block *fit = insert(0, TN_MIB + 4096);
     struct tn_block *large;
@@ -158,10 +152,9 @@ START_TEST(blocks_too_small_in_the_own_bin_are_passed_over)
     large = insert(11, 2 * TN_MIB); /* but after a larger one, which takes no search */
     ck_assert_ptr_eq(tn_bins_find(&bins, TN_MIB + 4096), large);
 }
-END_TEST
 
 /* Behind seven that are too small the good fit is found, behind eight the larger one. */
-START_TEST(eight_blocks_of_the_own_bin_are_looked_at)
+TEST(find, eight_blocks_of_the_own_bin_are_looked_at)
 {
     struct tn_block *large = insert(0, 2 * TN_MIB);
     struct tn_block *fit = insert(1, TN_MIB + 4096);
@@ -174,9 +167,10 @@ START_TEST(eight_blocks_of_the_own_bin_are_looked_at)
     ck_assert_ptr_eq(tn_bins_find(&bins, TN_MIB + 4096), large);
     ck_assert_ptr_eq(tn_bins_find_inner(&bins, TN_MIB + 4096), large);
 }
-END_TEST
 
-START_TEST(the_next_blocks_are_those_that_fit_each_once)
+GROUP(next, NULL)
+
+TEST(next, the_next_blocks_are_those_that_fit_each_once)
 {
     bool seen[COUNT] = {false};
     struct tn_block *block;
@@ -194,9 +188,8 @@ START_TEST(the_next_blocks_are_those_that_fit_each_once)
     }
     ck_assert_uint_eq(count, COUNT - 16); /* 16 steps of 128 KiB reach from 1 MiB to 3 MiB */
 }
-END_TEST
 
-START_TEST(next_passes_over_blocks_too_small_in_the_own_bin)
+TEST(next, next_passes_over_blocks_too_small_in_the_own_bin)
 {
     struct tn_block *older = insert(0, TN_MIB + 4096);
     struct tn_block *newer;
@@ -207,7 +200,6 @@ START_TEST(next_passes_over_blocks_too_small_in_the_own_bin)
     ck_assert_ptr_eq(tn_bins_next(&bins, newer, TN_MIB + 4096), older);
     ck_assert_ptr_null(tn_bins_next(&bins, older, TN_MIB + 4096));
 }
-END_TEST
 
 /* Inserts the i-th block, before addresses without memory. */
 static struct tn_block *insert_edge(size_t i, uint64_t bytes)
@@ -218,7 +210,7 @@ static struct tn_block *insert_edge(size_t i, uint64_t bytes)
     return insert(i, bytes);
 }
 
-START_TEST(a_block_that_a_growth_can_extend_comes_after_all_others)
+TEST(find, a_block_that_a_growth_can_extend_comes_after_all_others)
 {
     struct tn_block *edge = insert_edge(0, 5 * TN_MIB);
     struct tn_block *large;
@@ -240,10 +232,9 @@ START_TEST(a_block_that_a_growth_can_extend_comes_after_all_others)
     ck_assert_ptr_eq(tn_bins_find_inner(&bins, 65 * TN_MIB), &blocks[5]);
     ck_assert_ptr_null(tn_bins_find_inner(&bins, 66 * TN_MIB));
 }
-END_TEST
 
 /* Where no other will do, all blocks of its own bin are looked at. */
-START_TEST(an_inner_block_is_found_behind_many_that_are_too_small)
+TEST(find, an_inner_block_is_found_behind_many_that_are_too_small)
 {
     struct tn_block *fit = insert(0, 5 * TN_MIB + 8192);
 
@@ -252,10 +243,9 @@ START_TEST(an_inner_block_is_found_behind_many_that_are_too_small)
     ck_assert_ptr_eq(tn_bins_find_inner(&bins, 5 * TN_MIB + 4096), fit);
     ck_assert_ptr_null(tn_bins_find_inner(&bins, 5 * TN_MIB + 16384));
 }
-END_TEST
 
 /* It stands where it would stand if it had been taken out and put in again. */
-START_TEST(a_block_of_another_size_stands_in_its_new_bin)
+TEST(find, a_block_of_another_size_stands_in_its_new_bin)
 {
     struct tn_block *first = insert(0, 4 * TN_MIB);
     struct tn_block *second = insert(1, 4 * TN_MIB);
@@ -276,9 +266,8 @@ START_TEST(a_block_of_another_size_stands_in_its_new_bin)
     ck_assert_uint_eq(tn_bins_count(&bins), 1);
     ck_assert(!tn_bins_may_have(&bins, TN_MIB));
 }
-END_TEST
 
-START_TEST(what_may_be_there_is_told_by_classes)
+TEST(find, what_may_be_there_is_told_by_classes)
 {
     ck_assert(!tn_bins_may_have(&bins, TN_BLOCK_BYTES_MIN));
     (void)insert(0, 5 * TN_MIB);
@@ -288,9 +277,10 @@ START_TEST(what_may_be_there_is_told_by_classes)
     ck_assert(!tn_bins_may_have(&bins, 8 * TN_MIB));
     ck_assert(!tn_bins_may_have(&bins, TN_BLOCK_BYTES_MAX));
 }
-END_TEST
 
-START_TEST(removing_from_anywhere_in_a_bin_keeps_the_others)
+GROUP(lists, NULL, .name = "insert and remove")
+
+TEST(lists, removing_from_anywhere_in_a_bin_keeps_the_others)
 {
     for (size_t out = 0; out < 3; out++) {
         for (size_t i = 0; i < 3; i++)
@@ -305,10 +295,9 @@ START_TEST(removing_from_anywhere_in_a_bin_keeps_the_others)
         ck_assert_uint_eq(bins.word_map, 0);
     }
 }
-END_TEST
 
 /* From the head, the middle and the end of a bin into another one. */
-START_TEST(resizing_from_anywhere_in_a_bin_keeps_the_others)
+TEST(lists, resizing_from_anywhere_in_a_bin_keeps_the_others)
 {
     for (size_t out = 0; out < 3; out++) {
         struct tn_block *head = &blocks[out == 2 ? 1 : 2];
@@ -327,9 +316,8 @@ START_TEST(resizing_from_anywhere_in_a_bin_keeps_the_others)
         ck_assert_uint_eq(bins.word_map, 0);
     }
 }
-END_TEST
 
-START_TEST(bins_of_one_word_are_emptied_one_by_one)
+TEST(lists, bins_of_one_word_are_emptied_one_by_one)
 {
     struct tn_block *low = insert(0, 4 * TN_MIB);
     struct tn_block *high = insert(1, 5 * TN_MIB);
@@ -343,10 +331,9 @@ START_TEST(bins_of_one_word_are_emptied_one_by_one)
     tn_bins_remove(&bins, low);
     ck_assert_uint_eq(bins.word_map, 0);
 }
-END_TEST
 
 /* Two blocks in the first and the last bin of every other class. */
-START_TEST(all_bins_are_turned_and_put_in_order)
+TEST(lists, all_bins_are_turned_and_put_in_order)
 {
     uint64_t looks = COUNT;
     size_t count = 0;
@@ -370,9 +357,8 @@ START_TEST(all_bins_are_turned_and_put_in_order)
         ck_assert(tn_bins_has_head(&bins, &blocks[i + 1]));
     ck_assert(tn_bins_is_exact(&bins));
 }
-END_TEST
 
-START_TEST(of_every_class_it_is_told_whether_it_may_serve)
+TEST(lists, of_every_class_it_is_told_whether_it_may_serve)
 {
     for (unsigned has = TN_BLOCK_BITS; has < 41; has++) {
         (void)insert(0, (uint64_t)1 << has);
@@ -381,9 +367,8 @@ START_TEST(of_every_class_it_is_told_whether_it_may_serve)
         tn_bins_remove(&bins, &blocks[0]);
     }
 }
-END_TEST
 
-START_TEST(maps_that_are_not_those_of_the_heads_are_seen) /* P4 */
+TEST(lists, maps_that_are_not_those_of_the_heads_are_seen) /* P4 */
 {
     (void)insert(0, 4096);
     ck_assert(tn_bins_is_exact(&bins));
@@ -399,10 +384,9 @@ START_TEST(maps_that_are_not_those_of_the_heads_are_seen) /* P4 */
     bins.words[TN_BIN_WORDS] = 1;
     ck_assert(!tn_bins_is_exact(&bins));
 }
-END_TEST
 
 /* Sizes at and beside every edge between bins: the bin found holds what fits, the maps are exact. */
-START_TEST(every_edge_between_bins_is_exact)
+TEST(lists, every_edge_between_bins_is_exact)
 {
     for (unsigned bits = TN_BLOCK_BITS + 4; bits < 41; bits++) {
         for (uint64_t step = 0; step < TN_BIN_STEPS; step++) {
@@ -422,69 +406,24 @@ START_TEST(every_edge_between_bins_is_exact)
     for (unsigned word = 0; word <= TN_BIN_WORDS; word++)
         ck_assert_uint_eq(bins.words[word], 0);
 }
-END_TEST
 
 /* P4: nothing but FREE blocks. */
-START_TEST(a_live_block_in_a_bin_is_a_broken_contract)
+CONTRACT_TEST(lists, a_live_block_in_a_bin_is_a_broken_contract)
 {
     blocks[0].state = TN_BLOCK_LIVE;
     tn_block_set_bytes(&blocks[0], 4096);
     tn_bins_insert(&bins, &blocks[0]);
 }
-END_TEST
 
 /* P4: in the bin of its size. */
-START_TEST(removing_a_block_whose_size_changed_is_a_broken_contract)
+CONTRACT_TEST(lists, removing_a_block_whose_size_changed_is_a_broken_contract)
 {
     (void)insert(0, 4096);
     tn_block_set_bytes(&blocks[0], 8192);
     tn_bins_remove(&bins, &blocks[0]);
 }
-END_TEST
 
-START_TEST(a_size_without_a_bin_is_a_broken_contract)
+CONTRACT_TEST_LOOP(find, a_size_without_a_bin_is_a_broken_contract, 0, 2)
 {
     (void)tn_bins_find(&bins, _i == 0 ? TN_BLOCK_BYTES_MIN - 1 : TN_BLOCK_BYTES_MAX + 1);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("bins");
-    TCase *find = tcase_create("find");
-    TCase *next = tcase_create("next");
-    TCase *lists = tcase_create("insert and remove");
-
-    tcase_add_test(find, nothing_is_found_in_empty_bins);
-    tcase_add_test(find, a_block_is_found_for_every_size_up_to_its_own);
-    tcase_add_test(find, the_smallest_and_the_largest_size_have_bins);
-    tcase_add_test(find, the_newest_block_of_a_size_comes_first);
-    tcase_add_test(find, bins_are_turned_round);
-    tcase_add_test(find, a_bin_with_one_block_is_in_order);
-    tcase_add_test(find, bins_are_put_in_order_of_segment_and_address);
-    tcase_add_test(find, a_good_fit_comes_before_a_larger_block);
-    tcase_add_test(find, blocks_too_small_in_the_own_bin_are_passed_over);
-    tcase_add_test(find, eight_blocks_of_the_own_bin_are_looked_at);
-    tcase_add_test(find, an_inner_block_is_found_behind_many_that_are_too_small);
-    tcase_add_test(find, what_may_be_there_is_told_by_classes);
-    tcase_add_test(find, a_block_that_a_growth_can_extend_comes_after_all_others);
-    tcase_add_test(find, a_block_of_another_size_stands_in_its_new_bin);
-    if (TARN_DEBUG_CHECKS)
-        tcase_add_loop_test_raise_signal(find, a_size_without_a_bin_is_a_broken_contract, SIGABRT,
-                                         0, 2);
-    suite_add_tcase(suite, find);
-    tcase_add_test(next, the_next_blocks_are_those_that_fit_each_once);
-    tcase_add_test(next, next_passes_over_blocks_too_small_in_the_own_bin);
-    suite_add_tcase(suite, next);
-    tcase_add_test(lists, removing_from_anywhere_in_a_bin_keeps_the_others);
-    tcase_add_test(lists, resizing_from_anywhere_in_a_bin_keeps_the_others);
-    tcase_add_test(lists, bins_of_one_word_are_emptied_one_by_one);
-    tcase_add_test(lists, all_bins_are_turned_and_put_in_order);
-    tcase_add_test(lists, of_every_class_it_is_told_whether_it_may_serve);
-    tcase_add_test(lists, maps_that_are_not_those_of_the_heads_are_seen);
-    tcase_add_test(lists, every_edge_between_bins_is_exact);
-    unit_add_contract_test(lists, a_live_block_in_a_bin_is_a_broken_contract);
-    unit_add_contract_test(lists, removing_a_block_whose_size_changed_is_a_broken_contract);
-    suite_add_tcase(suite, lists);
-    return test_main(suite);
 }

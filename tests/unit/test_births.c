@@ -56,7 +56,9 @@ static void expect(size_t count, const void *address, uint64_t requested, uint64
     OK(tarn_pool_validate(pool));
 }
 
-START_TEST(each_block_has_its_birth_behind_the_streams_last_node)
+GROUP(births, begin, end)
+
+TEST(births, each_block_has_its_birth_behind_the_streams_last_node)
 {
     char *first = take(4096);
     char *second;
@@ -71,9 +73,8 @@ START_TEST(each_block_has_its_birth_behind_the_streams_last_node)
     second = take(6000);
     expect(4, second, 6000, 1);
 }
-END_TEST
 
-START_TEST(what_was_freed_last_is_taken_again_without_a_birth)
+TEST(births, what_was_freed_last_is_taken_again_without_a_birth)
 {
     char *first = take(4096);
 
@@ -85,10 +86,9 @@ START_TEST(what_was_freed_last_is_taken_again_without_a_birth)
     ck_assert_ptr_eq(take(4000), first); /* as much memory, and other bytes */
     expect(2, first, 4000, 1);
 }
-END_TEST
 
 /* Over and over: no node can have meant what was there before. */
-START_TEST(what_comes_and_goes_between_two_nodes_has_one_birth)
+TEST(births, what_comes_and_goes_between_two_nodes_has_one_birth)
 {
     for (int i = 0; i < 1000; i++) {
         OK(tarn_free(take(4096)));
@@ -99,9 +99,8 @@ START_TEST(what_comes_and_goes_between_two_nodes_has_one_birth)
     ck_assert_uint_le(births()->count, 2);
     ck_assert_uint_le(births()->word_count, 1);
 }
-END_TEST
 
-START_TEST(a_stream_behind_many_nodes_stands_nowhere_that_is_known)
+TEST(births, a_stream_behind_many_nodes_stands_nowhere_that_is_known)
 {
     enum { MANY = TN_PLACE_MAX + 1 };
     tn_cu_stream sides[MANY];
@@ -117,9 +116,8 @@ START_TEST(a_stream_behind_many_nodes_stands_nowhere_that_is_known)
         test_order(sides[i], stream);
     expect(2, take(5000), 5000, TN_PLACE_UNKNOWN);
 }
-END_TEST
 
-START_TEST(without_host_memory_births_are_lost_and_blocks_are_not)
+TEST(births, without_host_memory_births_are_lost_and_blocks_are_not)
 {
     for (size_t i = 0; i < 63; i++) {
         (void)take(4096 + 512 * i);
@@ -140,10 +138,9 @@ START_TEST(without_host_memory_births_are_lost_and_blocks_are_not)
     ck_assert(hold()->births_lost);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* P27 */
-START_TEST(births_out_of_order_are_named)
+TEST(births, births_out_of_order_are_named)
 {
     struct tn_births *broken;
 
@@ -158,9 +155,8 @@ START_TEST(births_out_of_order_are_named)
     unit_expect_corrupt(pool, "P27");
     broken->items[1].place = 0;
 }
-END_TEST
 
-START_TEST(births_go_with_their_hold)
+TEST(births, births_go_with_their_hold)
 {
     int64_t before;
     tarn_graph *graph;
@@ -174,20 +170,4 @@ START_TEST(births_go_with_their_hold)
     OK(tarn_pool_trim(pool, NULL));
     ck_assert_int_lt(tn_host_outstanding(), before);
     capture = unit_begin(pool, stream);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("births");
-    TCase *tcase = test_case(suite, "births", begin, end);
-
-    tcase_add_test(tcase, each_block_has_its_birth_behind_the_streams_last_node);
-    tcase_add_test(tcase, what_was_freed_last_is_taken_again_without_a_birth);
-    tcase_add_test(tcase, what_comes_and_goes_between_two_nodes_has_one_birth);
-    tcase_add_test(tcase, a_stream_behind_many_nodes_stands_nowhere_that_is_known);
-    tcase_add_test(tcase, without_host_memory_births_are_lost_and_blocks_are_not);
-    tcase_add_test(tcase, births_out_of_order_are_named);
-    tcase_add_test(tcase, births_go_with_their_hold);
-    return test_main(suite);
 }

@@ -28,8 +28,10 @@ void __wrap_tn_host_free(void *memory)
         __real_tn_host_free(memory);
 }
 
+GROUP(records, NULL)
+
 /* Addresses of 52 bits, as Linux gives to who asks for them, and marks in the upper byte. None may be written to. */
-START_TEST(records_that_an_index_has_no_room_for_are_refused)
+TEST(records, records_that_an_index_has_no_room_for_are_refused)
 {
     const uintptr_t addresses[] = {(uintptr_t)1 << 48, ((uintptr_t)1 << 52) - 16384,
                                    (uintptr_t)0x0b00aaaabbbb4000, (uintptr_t)1 << 63};
@@ -46,9 +48,8 @@ START_TEST(records_that_an_index_has_no_room_for_are_refused)
     ck_assert(tn_blocks_reserve(&store, 1));
     tn_blocks_fini(&store);
 }
-END_TEST
 
-START_TEST(records_are_set_aside_before_they_are_taken)
+TEST(records, records_are_set_aside_before_they_are_taken)
 {
     int64_t before = tn_host_outstanding();
     struct tn_block *blocks[300];
@@ -71,7 +72,6 @@ START_TEST(records_are_set_aside_before_they_are_taken)
     ck_assert_int_eq(tn_host_outstanding(), before);
     ck_assert_uint_eq(store.spare_count, 0);
 }
-END_TEST
 
 static int compare_pointers(const void *a, const void *b)
 {
@@ -81,7 +81,7 @@ static int compare_pointers(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-START_TEST(records_move_between_stores_whether_they_were_ever_taken_or_not)
+TEST(records, records_move_between_stores_whether_they_were_ever_taken_or_not)
 {
     struct tn_block_store other = {.slabs = NULL};
     struct tn_block *taken[2 * TN_BLOCK_SLAB_RECORDS];
@@ -110,10 +110,9 @@ START_TEST(records_move_between_stores_whether_they_were_ever_taken_or_not)
     ck_assert_uint_eq(other.spare_count, 0);
     tn_blocks_fini(&store);
 }
-END_TEST
 
 /* Whatever batches they stand in. */
-START_TEST(no_record_is_lost_or_doubled_on_its_way)
+TEST(records, no_record_is_lost_or_doubled_on_its_way)
 {
     enum { STEPS = 20000, SEED = 5 };
     struct tn_block_store stores[2] = {{.slabs = NULL}, {.slabs = NULL}};
@@ -154,10 +153,9 @@ START_TEST(no_record_is_lost_or_doubled_on_its_way)
         ck_assert_ptr_ne(taken[i - 1], taken[i]);
     tn_blocks_fini(&stores[0]);
 }
-END_TEST
 
 /* The records of a batch are not touched when it passes. */
-START_TEST(a_batch_passes_with_its_first_record)
+TEST(records, a_batch_passes_with_its_first_record)
 {
     struct tn_block_store other = {.slabs = NULL};
     struct tn_block *taken[2 * TN_BLOCK_BATCH];
@@ -175,9 +173,8 @@ START_TEST(a_batch_passes_with_its_first_record)
     ck_assert_ptr_eq(tn_block_take(&store), taken[2 * TN_BLOCK_BATCH - 1]);
     tn_blocks_fini(&store);
 }
-END_TEST
 
-START_TEST(a_record_is_zeroed_when_it_is_taken)
+TEST(records, a_record_is_zeroed_when_it_is_taken)
 {
     static const struct tn_block zero;
     struct tn_block *block;
@@ -192,9 +189,8 @@ START_TEST(a_record_is_zeroed_when_it_is_taken)
     ck_assert_mem_eq(block, &zero, sizeof zero);
     tn_blocks_fini(&store);
 }
-END_TEST
 
-START_TEST(cold_records_come_with_the_first_block_of_a_slab_that_needs_one)
+TEST(records, cold_records_come_with_the_first_block_of_a_slab_that_needs_one)
 {
     struct tn_block *block;
     int64_t before;
@@ -216,9 +212,8 @@ START_TEST(cold_records_come_with_the_first_block_of_a_slab_that_needs_one)
     ck_assert_int_eq(tn_host_outstanding(), before + 1);
     tn_blocks_fini(&store);
 }
-END_TEST
 
-START_TEST(a_store_gives_all_records_cold_ones_from_then_on)
+TEST(records, a_store_gives_all_records_cold_ones_from_then_on)
 {
     struct tn_block *blocks[600];
 
@@ -245,7 +240,6 @@ START_TEST(a_store_gives_all_records_cold_ones_from_then_on)
     tn_blocks_fini(&store);
     ck_assert(!store.all_cold);
 }
-END_TEST
 
 static struct tn_block *take_live(uint64_t sequence)
 {
@@ -256,7 +250,7 @@ static struct tn_block *take_live(uint64_t sequence)
     return block;
 }
 
-START_TEST(tags_come_with_the_first_of_a_slab_and_go_with_the_block)
+TEST(records, tags_come_with_the_first_of_a_slab_and_go_with_the_block)
 {
     struct tn_block *block;
     struct tn_block *other;
@@ -289,9 +283,8 @@ START_TEST(tags_come_with_the_first_of_a_slab_and_go_with_the_block)
     ck_assert(!store.tagged);
     ck_assert_int_eq(tn_host_outstanding(), at_first);
 }
-END_TEST
 
-START_TEST(a_store_makes_room_for_the_tags_of_all_records)
+TEST(records, a_store_makes_room_for_the_tags_of_all_records)
 {
     struct tn_block *block;
 
@@ -308,22 +301,19 @@ START_TEST(a_store_makes_room_for_the_tags_of_all_records)
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 0);
     tn_blocks_fini(&store);
 }
-END_TEST
 
-START_TEST(no_memory_sets_nothing_aside)
+TEST(records, no_memory_sets_nothing_aside)
 {
     (void)tn_host_plan_fault(1, false);
     ck_assert(!tn_blocks_reserve(&store, 1));
     ck_assert_uint_eq(store.spare_count, 0);
     ck_assert_ptr_null(store.slabs);
 }
-END_TEST
 
-START_TEST(taking_what_was_not_set_aside_is_a_broken_contract)
+CONTRACT_TEST(records, taking_what_was_not_set_aside_is_a_broken_contract)
 {
     (void)tn_block_take(&store);
 }
-END_TEST
 
 /* One block over the whole segment. */
 static struct tn_block *whole(enum tn_block_state state)
@@ -341,7 +331,9 @@ static struct tn_block *whole(enum tn_block_state state)
     return block;
 }
 
-START_TEST(a_split_tiles_and_coalescing_undoes_it)
+GROUP(tiles, NULL, .name = "split and join")
+
+TEST(tiles, a_split_tiles_and_coalescing_undoes_it)
 {
     struct tn_heap *heap = (struct tn_heap *)(void *)&store; /* compared, never followed */
     struct tn_block *low = whole(TN_BLOCK_LIVE);
@@ -371,9 +363,8 @@ START_TEST(a_split_tiles_and_coalescing_undoes_it)
     ck_assert_ptr_eq(segment.last_block, low);
     ck_assert_uint_eq(segment.unmapped_count, 0);
 }
-END_TEST
 
-START_TEST(unmapped_blocks_are_counted_as_they_split_and_coalesce)
+TEST(tiles, unmapped_blocks_are_counted_as_they_split_and_coalesce)
 {
     struct tn_block *block = whole(TN_BLOCK_UNMAPPED);
 
@@ -382,18 +373,16 @@ START_TEST(unmapped_blocks_are_counted_as_they_split_and_coalesce)
     tn_block_coalesce_next(&store, block);
     ck_assert_uint_eq(segment.unmapped_count, 1);
 }
-END_TEST
 
-START_TEST(splitting_at_an_edge_is_a_broken_contract)
+CONTRACT_TEST_LOOP(tiles, splitting_at_an_edge_is_a_broken_contract, 0, 2)
 {
     struct tn_block *block = whole(TN_BLOCK_FREE);
 
     (void)tn_block_split(&store, block, _i == 0 ? 0 : segment.bytes);
 }
-END_TEST
 
 /* P1: blocks with a gap between them are not neighbours. */
-START_TEST(coalescing_over_a_gap_is_a_broken_contract)
+CONTRACT_TEST(tiles, coalescing_over_a_gap_is_a_broken_contract)
 {
     struct tn_block *block = whole(TN_BLOCK_FREE);
 
@@ -401,43 +390,11 @@ START_TEST(coalescing_over_a_gap_is_a_broken_contract)
     block->units -= 1;
     tn_block_coalesce_next(&store, block);
 }
-END_TEST
 
-START_TEST(coalescing_blocks_of_two_states_is_a_broken_contract)
+CONTRACT_TEST(tiles, coalescing_blocks_of_two_states_is_a_broken_contract)
 {
     struct tn_block *block = whole(TN_BLOCK_FREE);
 
     tn_block_split(&store, block, 2 * TN_MIB)->state = TN_BLOCK_LIVE;
     tn_block_coalesce_next(&store, block);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("block");
-    TCase *records = tcase_create("records");
-    TCase *tiles = tcase_create("split and join");
-
-    tcase_add_test(records, records_are_set_aside_before_they_are_taken);
-    tcase_add_test(records, records_that_an_index_has_no_room_for_are_refused);
-    tcase_add_test(records, records_move_between_stores_whether_they_were_ever_taken_or_not);
-    tcase_add_test(records, no_record_is_lost_or_doubled_on_its_way);
-    tcase_add_test(records, a_batch_passes_with_its_first_record);
-    tcase_add_test(records, a_record_is_zeroed_when_it_is_taken);
-    tcase_add_test(records, cold_records_come_with_the_first_block_of_a_slab_that_needs_one);
-    tcase_add_test(records, a_store_gives_all_records_cold_ones_from_then_on);
-    tcase_add_test(records, tags_come_with_the_first_of_a_slab_and_go_with_the_block);
-    tcase_add_test(records, a_store_makes_room_for_the_tags_of_all_records);
-    tcase_add_test(records, no_memory_sets_nothing_aside);
-    unit_add_contract_test(records, taking_what_was_not_set_aside_is_a_broken_contract);
-    suite_add_tcase(suite, records);
-    tcase_add_test(tiles, a_split_tiles_and_coalescing_undoes_it);
-    tcase_add_test(tiles, unmapped_blocks_are_counted_as_they_split_and_coalesce);
-    if (TARN_DEBUG_CHECKS)
-        tcase_add_loop_test_raise_signal(tiles, splitting_at_an_edge_is_a_broken_contract, SIGABRT,
-                                         0, 2);
-    unit_add_contract_test(tiles, coalescing_over_a_gap_is_a_broken_contract);
-    unit_add_contract_test(tiles, coalescing_blocks_of_two_states_is_a_broken_contract);
-    suite_add_tcase(suite, tiles);
-    return test_main(suite);
 }

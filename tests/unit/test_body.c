@@ -25,8 +25,10 @@ static void open_body(uint64_t id, uint64_t outer, uint64_t group)
     OK(tn_body_open(pool, &(struct tn_body){.capture_id = id, .outer_id = outer, .group = group}));
 }
 
+GROUP(body, make_pool)
+
 /* P15 */
-START_TEST(a_body_is_known_until_its_outermost_capture_ends)
+TEST(body, a_body_is_known_until_its_outermost_capture_ends)
 {
     open_body(11, 10, 1);
     open_body(12, 11, 1); /* in the body */
@@ -43,9 +45,8 @@ START_TEST(a_body_is_known_until_its_outermost_capture_ends)
     tn_arenas_end_capture(pool, 10);
     unlock();
 }
-END_TEST
 
-START_TEST(bodies_are_closed_from_the_inside)
+TEST(body, bodies_are_closed_from_the_inside)
 {
     struct tn_body bodies[TN_ROUTES_MAX];
 
@@ -71,10 +72,9 @@ START_TEST(bodies_are_closed_from_the_inside)
     tn_arenas_end_capture(pool, 20);
     unlock();
 }
-END_TEST
 
 /* P15 */
-START_TEST(groups_have_arenas_that_end_with_their_outer_capture)
+TEST(body, groups_have_arenas_that_end_with_their_outer_capture)
 {
     open_body(11, 10, 1);
     open_body(12, 10, 1);
@@ -90,9 +90,8 @@ START_TEST(groups_have_arenas_that_end_with_their_outer_capture)
     ck_assert_ptr_null(pool->bodies.first);
     unlock();
 }
-END_TEST
 
-START_TEST(a_body_that_cannot_be_known_is_not)
+TEST(body, a_body_that_cannot_be_known_is_not)
 {
     const struct tn_body body = {.capture_id = 11, .outer_id = 10, .group = 1};
     uint64_t arena_count = pool->arenas.count;
@@ -124,27 +123,10 @@ START_TEST(a_body_that_cannot_be_known_is_not)
     ck_assert_ptr_null(pool->bodies.first);
     unlock();
 }
-END_TEST
 
 /* P15 */
-START_TEST(a_pool_that_ends_before_its_bodies_is_a_broken_contract)
+CONTRACT_TEST(body, a_pool_that_ends_before_its_bodies_is_a_broken_contract)
 {
     open_body(11, 10, 1);
     unlock();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("body");
-    TCase *tcase = tcase_create("body");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
-    tcase_add_test(tcase, a_body_is_known_until_its_outermost_capture_ends);
-    tcase_add_test(tcase, bodies_are_closed_from_the_inside);
-    tcase_add_test(tcase, groups_have_arenas_that_end_with_their_outer_capture);
-    tcase_add_test(tcase, a_body_that_cannot_be_known_is_not);
-    unit_add_contract_test(tcase, a_pool_that_ends_before_its_bodies_is_a_broken_contract);
-    return test_main(suite);
 }

@@ -58,7 +58,9 @@ static uint64_t note(tn_cu_stream on, struct tn_hold_call call, struct tn_broken
     return id;
 }
 
-START_TEST(the_first_call_is_noted_and_stays)
+GROUP(notes, open_device)
+
+TEST(notes, the_first_call_is_noted_and_stays)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     struct tn_broken before;
@@ -73,9 +75,8 @@ START_TEST(the_first_call_is_noted_and_stays)
     ck_assert_str_eq(known(capture->capture_id), "; tarn_first of 77 bytes noticed it first");
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
-START_TEST(a_call_that_breaks_is_said_to)
+TEST(notes, a_call_that_breaks_is_said_to)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     struct tn_broken before;
@@ -85,9 +86,8 @@ START_TEST(a_call_that_breaks_is_said_to)
                      "; tarn_second was called on a stream of it, which breaks any capture");
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
-START_TEST(a_stream_in_no_known_capture_has_no_note)
+TEST(notes, a_stream_in_no_known_capture_has_no_note)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     struct tn_broken before = {.sequence = 5};
@@ -99,10 +99,9 @@ START_TEST(a_stream_in_no_known_capture_has_no_note)
     OK(tarn_free(outside));
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
 /* The pool has a hold of it, but no tarn_capture does. */
-START_TEST(a_capture_of_the_users_own_has_no_note)
+TEST(notes, a_capture_of_the_users_own_has_no_note)
 {
     struct tn_broken before;
     void *block;
@@ -115,10 +114,9 @@ START_TEST(a_capture_of_the_users_own_has_no_note)
     test_drop_capture(stream);
     OK(tarn_free(block));
 }
-END_TEST
 
 /* Its graph keeps its hold; what breaks on the stream now is another one, which nobody knows. */
-START_TEST(a_capture_that_was_ended_has_no_note)
+TEST(notes, a_capture_that_was_ended_has_no_note)
 {
     tarn_graph *graph = unit_graph(pool, stream, 4096, NULL);
     struct tn_broken before;
@@ -128,10 +126,9 @@ START_TEST(a_capture_that_was_ended_has_no_note)
     ck_assert_uint_eq(before.sequence, 0);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* One was ended by its user, whose graph keeps its hold, and the stream is captured again. */
-START_TEST(of_two_captures_of_a_stream_the_newer_is_meant)
+TEST(notes, of_two_captures_of_a_stream_the_newer_is_meant)
 {
     tarn_capture *older = unit_begin(pool, stream);
     tn_cu_graph graph = test_end_capture(stream);
@@ -145,9 +142,8 @@ START_TEST(of_two_captures_of_a_stream_the_newer_is_meant)
     OK(tarn_capture_abort(older));
     test_destroy_graph(graph);
 }
-END_TEST
 
-START_TEST(a_fork_leads_to_its_capture_in_whichever_pool_it_allocates)
+TEST(notes, a_fork_leads_to_its_capture_in_whichever_pool_it_allocates)
 {
     tarn_pool *other = unit_pool(device);
     tarn_capture *capture = unit_begin(pool, stream);
@@ -170,9 +166,8 @@ START_TEST(a_fork_leads_to_its_capture_in_whichever_pool_it_allocates)
     OK(tarn_capture_abort(capture));
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(no_more_than_four_forks_are_named)
+TEST(notes, no_more_than_four_forks_are_named)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     tn_cu_stream streams[6];
@@ -197,10 +192,9 @@ START_TEST(no_more_than_four_forks_are_named)
     for (int i = 0; i < 7; i++)
         OK(tarn_free(blocks[i]));
 }
-END_TEST
 
 /* Whether the arena gives the block at once, or the pool with its lock, and wherever the memory was before. */
-START_TEST(the_number_of_the_newest_block_is_known_however_it_was_allocated)
+TEST(notes, the_number_of_the_newest_block_is_known_however_it_was_allocated)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     struct tn_order order = unit_order(device, stream);
@@ -220,9 +214,8 @@ START_TEST(the_number_of_the_newest_block_is_known_however_it_was_allocated)
     }
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
-START_TEST(an_answer_without_words_is_named_alone)
+TEST(notes, an_answer_without_words_is_named_alone)
 {
     char buffer[64] = "";
     struct tn_text text = {buffer, sizeof buffer, 0};
@@ -233,32 +226,11 @@ START_TEST(an_answer_without_words_is_named_alone)
                          &(struct tn_seen_node){.number = 0});
     ck_assert_str_eq(buffer, "CUDA_ERROR_UNKNOWN");
 }
-END_TEST
 
-START_TEST(a_refusal_of_an_unknown_capture_says_no_more_than_that)
+TEST(notes, a_refusal_of_an_unknown_capture_says_no_more_than_that)
 {
     STATUS(TARN_ERR_CAPTURE_BROKEN,
            tn_broken_refuse(device, tn_stream_captured_id(side), first_call, "nothing goes"));
     ck_assert_str_eq(tarn_last_error(), "the stream's capture is invalidated, so nothing goes; end "
                                         "or abort the capture");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("broken");
-    TCase *tcase = test_case(suite, "notes", open_device, NULL);
-
-    tcase_add_test(tcase, the_first_call_is_noted_and_stays);
-    tcase_add_test(tcase, a_call_that_breaks_is_said_to);
-    tcase_add_test(tcase, a_stream_in_no_known_capture_has_no_note);
-    tcase_add_test(tcase, a_capture_of_the_users_own_has_no_note);
-    tcase_add_test(tcase, a_capture_that_was_ended_has_no_note);
-    tcase_add_test(tcase, of_two_captures_of_a_stream_the_newer_is_meant);
-    tcase_add_test(tcase, a_fork_leads_to_its_capture_in_whichever_pool_it_allocates);
-    tcase_add_test(tcase, no_more_than_four_forks_are_named);
-    tcase_add_test(tcase, the_number_of_the_newest_block_is_known_however_it_was_allocated);
-    tcase_add_test(tcase, an_answer_without_words_is_named_alone);
-    tcase_add_test(tcase, a_refusal_of_an_unknown_capture_says_no_more_than_that);
-    return test_main(suite);
 }

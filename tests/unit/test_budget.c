@@ -9,16 +9,17 @@ static void make_budget(void)
     budget = (struct tn_budget){.ordinal = 3};
 }
 
-START_TEST(without_a_limit_all_is_granted)
+GROUP(charges, make_budget)
+
+TEST(charges, without_a_limit_all_is_granted)
 {
     ck_assert_uint_eq(tn_budget_limit(&budget), UINT64_MAX);
     OK(tn_budget_charge(&budget, UINT64_MAX - 1));
     tn_budget_discharge(&budget, UINT64_MAX - 1);
     ck_assert_uint_eq(atomic_load(&budget.charged_bytes), 0);
 }
-END_TEST
 
-START_TEST(the_smaller_of_two_limits_counts)
+TEST(charges, the_smaller_of_two_limits_counts)
 {
     atomic_store(&budget.limit_bytes, 64 * TN_MIB);
     ck_assert_uint_eq(tn_budget_limit(&budget), 64 * TN_MIB);
@@ -33,9 +34,8 @@ START_TEST(the_smaller_of_two_limits_counts)
     tn_budget_set_fraction(&budget, 1e-9, 128 * TN_MIB); /* less than a byte is not no limit */
     ck_assert_uint_eq(tn_budget_limit(&budget), 1);
 }
-END_TEST
 
-START_TEST(bytes_are_charged_up_to_the_limit)
+TEST(charges, bytes_are_charged_up_to_the_limit)
 {
     atomic_store(&budget.limit_bytes, 64 * TN_MIB);
     OK(tn_budget_charge(&budget, 62 * TN_MIB));
@@ -50,25 +50,9 @@ START_TEST(bytes_are_charged_up_to_the_limit)
     OK(tn_budget_charge(&budget, TN_MIB));
     ck_assert_uint_eq(atomic_load(&budget.charged_bytes), 32 * TN_MIB);
 }
-END_TEST
 
-START_TEST(giving_back_more_than_was_charged_is_a_broken_contract)
+CONTRACT_TEST(charges, giving_back_more_than_was_charged_is_a_broken_contract)
 {
     OK(tn_budget_charge(&budget, TN_MIB));
     tn_budget_discharge(&budget, TN_MIB + 1);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("budget");
-    TCase *charges = tcase_create("charges");
-
-    tcase_add_checked_fixture(charges, make_budget, NULL);
-    tcase_add_test(charges, without_a_limit_all_is_granted);
-    tcase_add_test(charges, the_smaller_of_two_limits_counts);
-    tcase_add_test(charges, bytes_are_charged_up_to_the_limit);
-    unit_add_contract_test(charges, giving_back_more_than_was_charged_is_a_broken_contract);
-    suite_add_tcase(suite, charges);
-    return test_main(suite);
 }

@@ -21,14 +21,15 @@ static void fini(void)
     ck_assert_int_eq(tn_host_outstanding(), 0);
 }
 
-START_TEST(an_empty_list_has_none_to_enter)
+GROUP(callbacks, init, fini)
+
+TEST(callbacks, an_empty_list_has_none_to_enter)
 {
     ck_assert_ptr_null(tn_callbacks_enter(&callbacks, 0));
     STATUS(TARN_ERR_WRONG_STATE, tn_callbacks_remove(&callbacks, nothing, &users[0]));
 }
-END_TEST
 
-START_TEST(a_walk_sees_what_is_added_and_misses_what_is_removed_meanwhile)
+TEST(callbacks, a_walk_sees_what_is_added_and_misses_what_is_removed_meanwhile)
 {
     struct tn_callback *callback;
 
@@ -49,34 +50,17 @@ START_TEST(a_walk_sees_what_is_added_and_misses_what_is_removed_meanwhile)
     tn_callbacks_leave(&callbacks, callback);
     ck_assert_ptr_null(callbacks.first);
 }
-END_TEST
 
-START_TEST(a_pair_is_there_once)
+TEST(callbacks, a_pair_is_there_once)
 {
     OK(tn_callbacks_add(&callbacks, nothing, &users[0]));
     STATUS(TARN_ERR_WRONG_STATE, tn_callbacks_add(&callbacks, nothing, &users[0]));
     ck_assert_ptr_null(callbacks.first->next);
 }
-END_TEST
 
-START_TEST(without_host_memory_nothing_is_added)
+TEST(callbacks, without_host_memory_nothing_is_added)
 {
     (void)tn_host_plan_fault(1, false);
     STATUS(TARN_ERR_HOST_MEMORY, tn_callbacks_add(&callbacks, nothing, &users[0]));
     ck_assert_ptr_null(callbacks.first);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("callbacks");
-    TCase *tcase = tcase_create("callbacks");
-
-    tcase_add_checked_fixture(tcase, init, fini);
-    tcase_add_test(tcase, an_empty_list_has_none_to_enter);
-    tcase_add_test(tcase, a_walk_sees_what_is_added_and_misses_what_is_removed_meanwhile);
-    tcase_add_test(tcase, a_pair_is_there_once);
-    tcase_add_test(tcase, without_host_memory_nothing_is_added);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -15,8 +15,10 @@ static void set_up(void)
     before = test_ledger();
 }
 
+GROUP(begin, set_up)
+
 /* G1, G2: from the first moment. */
-START_TEST(an_open_capture_has_its_route_hold_and_user_object)
+TEST(begin, an_open_capture_has_its_route_hold_and_user_object)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     struct tn_hold *hold;
@@ -34,9 +36,10 @@ START_TEST(an_open_capture_has_its_route_hold_and_user_object)
     OK(tarn_capture_abort(capture));
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
-START_TEST(an_ended_capture_leaves_a_graph_and_its_hold)
+GROUP(end, set_up)
+
+TEST(end, an_ended_capture_leaves_a_graph_and_its_hold)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     void *address;
@@ -57,9 +60,8 @@ START_TEST(an_ended_capture_leaves_a_graph_and_its_hold)
     unit_expect_no_capture(pool, &before);
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(a_capture_is_refused_where_it_cannot_be)
+TEST(begin, a_capture_is_refused_where_it_cannot_be)
 {
     tarn_capture *capture = NULL;
     tarn_pool *second = unit_pool(device);
@@ -77,9 +79,8 @@ START_TEST(a_capture_is_refused_where_it_cannot_be)
     OK(tarn_graph_destroy(unit_end(running)));
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
-START_TEST(a_begin_that_the_driver_refuses_leaves_nothing)
+TEST(begin, a_begin_that_the_driver_refuses_leaves_nothing)
 {
     uint64_t failed = 1;
     tarn_capture *capture = NULL;
@@ -100,9 +101,8 @@ START_TEST(a_begin_that_the_driver_refuses_leaves_nothing)
     OK(tarn_capture_abort(capture));
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
-START_TEST(a_capture_that_the_driver_only_says_it_began_is_none)
+TEST(begin, a_capture_that_the_driver_only_says_it_began_is_none)
 {
     const struct tn_driver *driver = device->gpu.driver;
     const struct tn_driver liar = test_beginning_nothing(driver);
@@ -119,9 +119,8 @@ START_TEST(a_capture_that_the_driver_only_says_it_began_is_none)
     OK(tarn_graph_destroy(unit_end(unit_begin(pool, stream))));
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
-START_TEST(a_begin_without_host_memory_leaves_nothing)
+TEST(begin, a_begin_without_host_memory_leaves_nothing)
 {
     uint64_t failed = 1;
     tarn_capture *capture = NULL;
@@ -142,7 +141,6 @@ START_TEST(a_begin_without_host_memory_leaves_nothing)
     ck_assert_int_ge(met, 2);
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
 struct end_call {
     tarn_capture *capture;
@@ -157,7 +155,7 @@ static void end_capture(void *argument)
     call->status = tn_capture_end(call->capture, &call->graph);
 }
 
-START_TEST(only_the_beginning_thread_may_end_unless_relaxed)
+TEST(end, only_the_beginning_thread_may_end_unless_relaxed)
 {
     struct end_call call = {unit_begin(pool, stream), NULL, TARN_OK};
     tarn_graph *graph;
@@ -173,9 +171,8 @@ START_TEST(only_the_beginning_thread_may_end_unless_relaxed)
     OK(tarn_graph_destroy(call.graph));
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
-START_TEST(an_end_that_cannot_instantiate_may_be_repeated)
+TEST(end, an_end_that_cannot_instantiate_may_be_repeated)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     tarn_graph *graph = NULL;
@@ -192,9 +189,10 @@ START_TEST(an_end_that_cannot_instantiate_may_be_repeated)
     OK(tarn_graph_destroy(graph));
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
-START_TEST(a_stopped_capture_may_be_aborted)
+GROUP(abort, set_up)
+
+TEST(abort, a_stopped_capture_may_be_aborted)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     tarn_graph *graph = NULL;
@@ -204,14 +202,13 @@ START_TEST(a_stopped_capture_may_be_aborted)
     tn_capture_abort(capture);
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
 static void abort_capture(void *capture)
 {
     tn_capture_abort(capture);
 }
 
-START_TEST(any_thread_may_abort)
+TEST(abort, any_thread_may_abort)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     void *inside = unit_alloc(pool, 4096, stream);
@@ -225,9 +222,8 @@ START_TEST(any_thread_may_abort)
     unit_expect_no_capture(pool, &before);
     ck_assert_uint_eq(unit_stats(pool).captured_bytes, 0);
 }
-END_TEST
 
-START_TEST(blocks_from_before_an_aborted_capture_stay_live)
+TEST(abort, blocks_from_before_an_aborted_capture_stay_live)
 {
     void *outside = unit_alloc(pool, 4096, other);
     tarn_capture *capture = unit_begin(pool, stream);
@@ -238,10 +234,9 @@ START_TEST(blocks_from_before_an_aborted_capture_stay_live)
     ck_assert_uint_eq(tn_pool_live_count(pool), 1);
     OK(tarn_free(outside));
 }
-END_TEST
 
 /* G1: a caller who ends the route of a capture would break it. */
-START_TEST(the_route_of_a_capture_is_not_ended_by_hand)
+TEST(begin, the_route_of_a_capture_is_not_ended_by_hand)
 {
     tarn_route *route;
     tarn_capture *capture;
@@ -255,19 +250,17 @@ START_TEST(the_route_of_a_capture_is_not_ended_by_hand)
     OK(tarn_graph_destroy(unit_end(capture)));
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
 /* G1 */
-START_TEST(a_capture_that_its_hold_does_not_know_is_a_broken_contract)
+CONTRACT_TEST(abort, a_capture_that_its_hold_does_not_know_is_a_broken_contract)
 {
     tarn_capture *capture = unit_begin(pool, stream);
 
     tn_hold_find_owned(&pool->holds, capture->capture_id)->owner_gone = NULL;
     tn_capture_abort(capture);
 }
-END_TEST
 
-START_TEST(a_pool_may_have_several_captures)
+TEST(begin, a_pool_may_have_several_captures)
 {
     tarn_capture *first = unit_begin(pool, stream);
     tarn_capture *second = unit_begin(pool, other);
@@ -294,9 +287,8 @@ START_TEST(a_pool_may_have_several_captures)
     OK(tarn_graph_destroy(graph));
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
-START_TEST(a_capture_that_the_driver_drops_gives_up_its_claims)
+TEST(abort, a_capture_that_the_driver_drops_gives_up_its_claims)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     void *block = unit_alloc(pool, 4096, stream);
@@ -315,9 +307,8 @@ START_TEST(a_capture_that_the_driver_drops_gives_up_its_claims)
     ck_assert_int_eq(unit_block(block)->state, TN_BLOCK_DISCARDED);
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(the_handle_of_a_dropped_capture_outlives_pool_and_device)
+TEST(abort, the_handle_of_a_dropped_capture_outlives_pool_and_device)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     tarn_graph *graph = NULL;
@@ -330,10 +321,9 @@ START_TEST(the_handle_of_a_dropped_capture_outlives_pool_and_device)
     OK(tarn_capture_abort(capture));
     STATUS(TARN_ERR_INVALID_HANDLE, tarn_capture_abort(capture));
 }
-END_TEST
 
 /* The caller destroyed the stopped capture's graph, and another thread has reaped its hold. */
-START_TEST(a_capture_whose_hold_goes_while_it_is_seized_is_given_back_as_gone)
+TEST(end, a_capture_whose_hold_goes_while_it_is_seized_is_given_back_as_gone)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     struct tn_section section;
@@ -353,9 +343,8 @@ START_TEST(a_capture_whose_hold_goes_while_it_is_seized_is_given_back_as_gone)
     OK(tarn_capture_abort(capture));
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
-START_TEST(an_abort_discards_in_every_pool)
+TEST(abort, an_abort_discards_in_every_pool)
 {
     tarn_pool *second = unit_pool(device);
     tarn_capture *capture = unit_begin(pool, stream);
@@ -367,13 +356,12 @@ START_TEST(an_abort_discards_in_every_pool)
     OK(tarn_free(block));
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
 /* Where the driver's capture is stopped, or broken since a fork is not joined, the graph has gone at that. */
 enum { OPEN, STOPPED, UNJOINED, ABORTS };
 
 /* A clone that the program has made of the graph keeps the memory, and goes by no handle of what is gone. */
-START_TEST(a_hold_that_a_clone_keeps_of_an_aborted_capture_has_no_graph)
+TEST_LOOP(abort, a_hold_that_a_clone_keeps_of_an_aborted_capture_has_no_graph, 0, ABORTS)
 {
     struct tn_stream_state state;
     tarn_capture *capture = unit_begin(pool, stream);
@@ -400,7 +388,6 @@ START_TEST(a_hold_that_a_clone_keeps_of_an_aborted_capture_has_no_graph)
     test_destroy_graph(clone);
     test_await_destructors(0);
 }
-END_TEST
 
 static void abort_elsewhere(void *capture)
 {
@@ -408,7 +395,7 @@ static void abort_elsewhere(void *capture)
 }
 
 /* The same of one whose end was left to that of a body, on the thread's own stream. */
-START_TEST(nor_has_one_of_a_capture_that_is_left_to_a_body)
+TEST(abort, nor_has_one_of_a_capture_that_is_left_to_a_body)
 {
     struct tn_stream_state state;
     tarn_capture *outer;
@@ -432,45 +419,4 @@ START_TEST(nor_has_one_of_a_capture_that_is_left_to_a_body)
         ck_assert(hold->graph == NULL || hold->graph == node.bodies[0]);
     }
     test_destroy_graph(clone);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("capture");
-    TCase *begin = tcase_create("begin");
-    TCase *end = tcase_create("end");
-    TCase *aborts = tcase_create("abort");
-    TCase *admit = tcase_create("admit");
-
-    tcase_add_checked_fixture(begin, set_up, NULL);
-    tcase_add_test(begin, an_open_capture_has_its_route_hold_and_user_object);
-    tcase_add_test(begin, a_capture_is_refused_where_it_cannot_be);
-    tcase_add_test(begin, a_begin_that_the_driver_refuses_leaves_nothing);
-    tcase_add_test(begin, a_capture_that_the_driver_only_says_it_began_is_none);
-    tcase_add_test(begin, a_begin_without_host_memory_leaves_nothing);
-    tcase_add_test(begin, a_pool_may_have_several_captures);
-    tcase_add_test(begin, the_route_of_a_capture_is_not_ended_by_hand);
-    suite_add_tcase(suite, begin);
-    tcase_add_checked_fixture(end, set_up, NULL);
-    tcase_add_test(end, an_ended_capture_leaves_a_graph_and_its_hold);
-    tcase_add_test(end, only_the_beginning_thread_may_end_unless_relaxed);
-    tcase_add_test(end, an_end_that_cannot_instantiate_may_be_repeated);
-    tcase_add_test(end, a_capture_whose_hold_goes_while_it_is_seized_is_given_back_as_gone);
-    suite_add_tcase(suite, end);
-    tcase_add_checked_fixture(aborts, set_up, NULL);
-    tcase_add_test(aborts, a_stopped_capture_may_be_aborted);
-    tcase_add_test(aborts, any_thread_may_abort);
-    tcase_add_test(aborts, blocks_from_before_an_aborted_capture_stay_live);
-    tcase_add_test(aborts, a_capture_that_the_driver_drops_gives_up_its_claims);
-    tcase_add_test(aborts, the_handle_of_a_dropped_capture_outlives_pool_and_device);
-    tcase_add_test(aborts, an_abort_discards_in_every_pool);
-    tcase_add_loop_test(aborts, a_hold_that_a_clone_keeps_of_an_aborted_capture_has_no_graph, 0,
-                        ABORTS);
-    tcase_add_test(aborts, nor_has_one_of_a_capture_that_is_left_to_a_body);
-    unit_add_contract_test(aborts, a_capture_that_its_hold_does_not_know_is_a_broken_contract);
-    suite_add_tcase(suite, aborts);
-    tcase_add_checked_fixture(admit, set_up, NULL);
-    suite_add_tcase(suite, admit);
-    return test_main(suite);
 }

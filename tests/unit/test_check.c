@@ -33,7 +33,9 @@ static struct tn_block *free_block(void)
     return found;
 }
 
-START_TEST(a_sound_pool_passes)
+GROUP(sound, set_up)
+
+TEST(sound, a_sound_pool_passes)
 {
     OK(tarn_pool_validate(pool));
     OK(tarn_free(live));
@@ -43,18 +45,16 @@ START_TEST(a_sound_pool_passes)
     OK(tarn_pool_validate(pool));
     ck_assert_uint_eq(unit_stats(pool).segment_count, 0);
 }
-END_TEST
 
-START_TEST(the_sentence_has_both_values)
+TEST(sound, the_sentence_has_both_values)
 {
     pool->counters.metrics[TN_LIVE_BLOCKS].allocated[TN_HEAP_SMALL] += 5;
     unit_expect_corrupt(pool, "P8");
     unit_expect_sentence("number of live blocks of a kind is 6 and should be 1");
 }
-END_TEST
 
 /* P8 */
-START_TEST(wrong_counters_by_kind_are_found)
+TEST(sound, wrong_counters_by_kind_are_found)
 {
     for (int id = 0; id < TN_METRICS; id++) {
         if (id == TN_ACTIVE_BLOCKS || id == TN_ACTIVE_BYTES)
@@ -67,20 +67,18 @@ START_TEST(wrong_counters_by_kind_are_found)
     }
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* P19 */
-START_TEST(a_loose_block_is_found)
+TEST(sound, a_loose_block_is_found)
 {
     block->state = TN_BLOCK_LOOSE;
     unit_expect_corrupt(pool, "P19");
     block->state = TN_BLOCK_LIVE;
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* P20 */
-START_TEST(a_block_of_another_size_than_its_heaps_says_so)
+TEST(sound, a_block_of_another_size_than_its_heaps_says_so)
 {
     struct tn_heap *const *heaps = block->heap->arena->heaps;
 
@@ -94,36 +92,33 @@ START_TEST(a_block_of_another_size_than_its_heaps_says_so)
     block->in_other_heap = true;
     unit_expect_corrupt(pool, "P20");
 }
-END_TEST
+
+GROUP(broken, set_up)
 
 /* P1 */
-START_TEST(a_gap_between_blocks_is_found)
+TEST(broken, a_gap_between_blocks_is_found)
 {
     free_block()->offset += 512;
     unit_expect_corrupt(pool, "P1");
 }
-END_TEST
 
-START_TEST(a_wrong_link_between_neighbours_is_found)
+TEST(broken, a_wrong_link_between_neighbours_is_found)
 {
     block->next->previous = NULL;
     unit_expect_corrupt(pool, "P1");
 }
-END_TEST
 
-START_TEST(blocks_that_do_not_begin_with_the_segment_are_found)
+TEST(broken, blocks_that_do_not_begin_with_the_segment_are_found)
 {
     segment->first_block = segment->first_block->next;
     unit_expect_corrupt(pool, "P1");
 }
-END_TEST
 
-START_TEST(blocks_that_do_not_end_with_the_segment_are_found)
+TEST(broken, blocks_that_do_not_end_with_the_segment_are_found)
 {
     segment->last_block = segment->last_block->previous;
     unit_expect_corrupt(pool, "P1");
 }
-END_TEST
 
 /* What the table says of the second page of a block that begins with one. */
 static void set_second_page_of(const void *address, struct tn_chunk *chunk_there)
@@ -134,70 +129,62 @@ static void set_second_page_of(const void *address, struct tn_chunk *chunk_there
 }
 
 /* P2 */
-START_TEST(a_block_without_a_chunk_is_found)
+TEST(broken, a_block_without_a_chunk_is_found)
 {
     set_second_page_of(large, NULL);
     unit_expect_corrupt(pool, "P2");
 }
-END_TEST
 
-START_TEST(an_unmapped_block_over_a_chunk_is_found)
+TEST(broken, an_unmapped_block_over_a_chunk_is_found)
 {
     segment->last_block->previous->state = TN_BLOCK_UNMAPPED;
     segment->last_block->state = TN_BLOCK_FREE;
     unit_expect_corrupt(pool, "P2");
 }
-END_TEST
 
-START_TEST(a_chunk_of_another_heap_under_a_block_is_found)
+TEST(broken, a_chunk_of_another_heap_under_a_block_is_found)
 {
     chunk->heap = pool->idle.heaps[TN_HEAP_SMALL];
     unit_expect_corrupt(pool, "P2");
 }
-END_TEST
 
-START_TEST(a_segment_that_does_not_know_that_it_is_mixed_is_found)
+TEST(broken, a_segment_that_does_not_know_that_it_is_mixed_is_found)
 {
     segment->mixed = false;
     segment->first_arena = &pool->idle;
     unit_expect_corrupt(pool, "P2");
 }
-END_TEST
 
-START_TEST(a_wrong_count_of_unmapped_blocks_is_found)
+TEST(broken, a_wrong_count_of_unmapped_blocks_is_found)
 {
     segment->unmapped_count += 1;
     unit_expect_corrupt(pool, "P2");
 }
-END_TEST
 
 /* P3 */
-START_TEST(two_free_neighbours_of_one_heap_are_found)
+TEST(broken, two_free_neighbours_of_one_heap_are_found)
 {
     ck_assert(tn_blocks_reserve(&pool->store, 1));
     (void)tn_block_split(&pool->store, free_block(), free_block()->offset + 4096);
     unit_expect_corrupt(pool, "P3");
 }
-END_TEST
 
-START_TEST(two_unmapped_neighbours_are_found)
+TEST(broken, two_unmapped_neighbours_are_found)
 {
     ck_assert(tn_blocks_reserve(&pool->store, 1));
     (void)tn_block_split(&pool->store, segment->last_block,
                          segment->last_block->offset + TN_PAGE_BYTES);
     unit_expect_corrupt(pool, "P3");
 }
-END_TEST
 
 /* P4 */
-START_TEST(a_free_block_in_no_bin_is_found)
+TEST(broken, a_free_block_in_no_bin_is_found)
 {
     tn_bins_remove(&free_block()->heap->bins, free_block());
     unit_expect_corrupt(pool, "P4");
 }
-END_TEST
 
-START_TEST(a_free_block_in_the_bins_of_another_heap_is_found)
+TEST(broken, a_free_block_in_the_bins_of_another_heap_is_found)
 {
     struct tn_block *found = free_block();
 
@@ -205,18 +192,16 @@ START_TEST(a_free_block_in_the_bins_of_another_heap_is_found)
     tn_bins_insert(&pool->idle.heaps[TN_HEAP_SMALL]->bins, found);
     unit_expect_corrupt(pool, "P4");
 }
-END_TEST
 
-START_TEST(a_live_block_in_a_bin_is_found)
+TEST(broken, a_live_block_in_a_bin_is_found)
 {
     block->state = TN_BLOCK_FREE;
     tn_bins_insert(&block->heap->bins, block);
     block->state = TN_BLOCK_LIVE;
     unit_expect_corrupt(pool, "P4");
 }
-END_TEST
 
-START_TEST(a_bin_that_is_said_to_be_empty_is_found)
+TEST(broken, a_bin_that_is_said_to_be_empty_is_found)
 {
     struct tn_bins *bins = &free_block()->heap->bins;
     uint64_t word_map = bins->word_map;
@@ -226,9 +211,8 @@ START_TEST(a_bin_that_is_said_to_be_empty_is_found)
     bins->word_map = word_map;
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_free_block_that_denies_what_follows_it_is_found)
+TEST(broken, a_free_block_that_denies_what_follows_it_is_found)
 {
     struct tn_block *found = free_block();
 
@@ -237,10 +221,9 @@ START_TEST(a_free_block_that_denies_what_follows_it_is_found)
     found->extends = !found->extends;
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* P16 */
-START_TEST(an_arena_that_its_stream_does_not_lead_to_is_found)
+TEST(broken, an_arena_that_its_stream_does_not_lead_to_is_found)
 {
     struct tn_arena *arena = block->heap->arena;
 
@@ -249,10 +232,9 @@ START_TEST(an_arena_that_its_stream_does_not_lead_to_is_found)
     arena->order.stream_id -= 1;
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* P21 */
-START_TEST(an_arena_of_another_pool_in_the_table_is_found)
+TEST(broken, an_arena_of_another_pool_in_the_table_is_found)
 {
     static struct tn_heaps heaps;
     struct tn_arena foreign = {.order = {UINT32_MAX, 0}, .heaps = {&heaps.of[0], &heaps.of[1]}};
@@ -267,17 +249,15 @@ START_TEST(an_arena_of_another_pool_in_the_table_is_found)
     tn_pool_unlock(pool);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* P5 */
-START_TEST(a_live_block_that_the_index_lacks_is_found)
+TEST(broken, a_live_block_that_the_index_lacks_is_found)
 {
     tn_live_remove(block);
     unit_expect_corrupt(pool, "P5");
 }
-END_TEST
 
-START_TEST(a_free_block_in_the_index_is_found)
+TEST(broken, a_free_block_in_the_index_is_found)
 {
     struct tn_block *found = free_block();
 
@@ -285,10 +265,9 @@ START_TEST(a_free_block_in_the_index_is_found)
     tn_live_insert(found);
     unit_expect_corrupt(pool, "P5");
 }
-END_TEST
 
 /* P22 */
-START_TEST(a_block_in_an_inbox_of_a_locked_pool_is_found)
+TEST(broken, a_block_in_an_inbox_of_a_locked_pool_is_found)
 {
     struct tn_arena *arena = block->heap->arena;
     atomic_uintptr_t *place;
@@ -308,10 +287,9 @@ START_TEST(a_block_in_an_inbox_of_a_locked_pool_is_found)
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
 }
-END_TEST
 
 /* P23 */
-START_TEST(an_entry_that_is_closed_though_its_block_is_plain_is_found)
+TEST(broken, an_entry_that_is_closed_though_its_block_is_plain_is_found)
 {
     atomic_uint_fast64_t *entry = NULL;
 
@@ -321,25 +299,22 @@ START_TEST(an_entry_that_is_closed_though_its_block_is_plain_is_found)
     *entry ^= TN_LIVE_CLOSED;
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* P6 */
-START_TEST(wrong_used_bytes_of_a_chunk_are_found)
+TEST(broken, wrong_used_bytes_of_a_chunk_are_found)
 {
     chunk->used_bytes -= 512;
     unit_expect_corrupt(pool, "P6");
 }
-END_TEST
 
 /* P7 */
-START_TEST(a_hold_that_no_hold_accounts_for_is_found)
+TEST(broken, a_hold_that_no_hold_accounts_for_is_found)
 {
     chunk->hold_count += 1;
     unit_expect_corrupt(pool, "P7");
 }
-END_TEST
 
-START_TEST(a_chunk_missing_in_the_map_of_its_hold_is_found)
+TEST(broken, a_chunk_missing_in_the_map_of_its_hold_is_found)
 {
     void *captured;
     tarn_graph *graph = unit_graph(pool, stream, 4096, &captured);
@@ -350,9 +325,8 @@ START_TEST(a_chunk_missing_in_the_map_of_its_hold_is_found)
     pool->holds.first->chunks.words[held->id / 64] &= ~((uint64_t)1 << (held->id % 64));
     unit_expect_corrupt(pool, "P7");
 }
-END_TEST
 
-START_TEST(a_wrong_count_of_known_holds_is_found)
+TEST(broken, a_wrong_count_of_known_holds_is_found)
 {
     void *captured;
     tarn_graph *graph = unit_graph(pool, stream, 4096, &captured);
@@ -366,9 +340,8 @@ START_TEST(a_wrong_count_of_known_holds_is_found)
     held->known_count += 1;
     unit_expect_corrupt(pool, "P33");
 }
-END_TEST
 
-START_TEST(a_hold_that_the_index_does_not_have_is_found)
+TEST(broken, a_hold_that_the_index_does_not_have_is_found)
 {
     void *captured;
     tarn_graph *graph = unit_graph(pool, stream, 4096, &captured);
@@ -390,10 +363,9 @@ START_TEST(a_hold_that_the_index_does_not_have_is_found)
     hold->open = false;
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* P8 */
-START_TEST(every_counter_is_recomputed)
+TEST(broken, every_counter_is_recomputed)
 {
     uint64_t *const fields[] = {
         &chunk->heap->mapped_bytes,
@@ -410,18 +382,16 @@ START_TEST(every_counter_is_recomputed)
     pool->chunks.count += 1;
     unit_expect_corrupt(pool, "P8");
 }
-END_TEST
 
 /* P9 */
-START_TEST(a_grower_of_another_pool_is_found)
+TEST(broken, a_grower_of_another_pool_is_found)
 {
     segment->grower = unit_pool(device)->idle.heaps[TN_HEAP_SMALL];
     unit_expect_corrupt(pool, "P9");
 }
-END_TEST
 
 /* P2, P8, P9 */
-START_TEST(lists_of_a_heap_that_lack_something_are_found)
+TEST(broken, lists_of_a_heap_that_lack_something_are_found)
 {
     struct tn_heap *heap = block->heap;
     struct tn_chunk *chunks = heap->chunks;
@@ -444,9 +414,8 @@ START_TEST(lists_of_a_heap_that_lack_something_are_found)
     segment->owned_bytes += TN_PAGE_BYTES;
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(what_is_wrong_with_retired_streams_is_found)
+TEST(broken, what_is_wrong_with_retired_streams_is_found)
 {
     struct tn_arena *arena = block->heap->arena;
     struct tn_known_stream *known;
@@ -475,17 +444,15 @@ START_TEST(what_is_wrong_with_retired_streams_is_found)
     OK(tarn_pool_validate(pool));
     sim.resume_work();
 }
-END_TEST
 
 /* V4 */
-START_TEST(a_page_with_the_chunk_of_another_place_is_found)
+TEST(broken, a_page_with_the_chunk_of_another_place_is_found)
 {
     set_second_page_of(large, chunk);
     unit_expect_corrupt(pool, "V4");
 }
-END_TEST
 
-START_TEST(a_page_in_a_block_with_the_chunk_of_another_place_is_found)
+TEST(broken, a_page_in_a_block_with_the_chunk_of_another_place_is_found)
 {
     tarn_pool *fresh = unit_pool(device);
     void *over = unit_alloc(fresh, 4 * MIB, stream); /* two pages of one chunk */
@@ -495,17 +462,15 @@ START_TEST(a_page_in_a_block_with_the_chunk_of_another_place_is_found)
     unit_expect_corrupt(fresh, "V4");
     unit_expect_sentence("the chunk at an offset is 0 ");
 }
-END_TEST
 
-START_TEST(a_chunk_under_the_wrong_id_is_found)
+TEST(broken, a_chunk_under_the_wrong_id_is_found)
 {
     chunk->id += 1;
     unit_expect_corrupt(pool, "V4");
 }
-END_TEST
 
 /* V5 */
-START_TEST(wrong_mapped_bytes_of_a_segment_are_found)
+TEST(broken, wrong_mapped_bytes_of_a_segment_are_found)
 {
     segment->mapped_bytes += TN_PAGE_BYTES;
     unit_expect_corrupt(pool, "V5");
@@ -513,10 +478,9 @@ START_TEST(wrong_mapped_bytes_of_a_segment_are_found)
     segment->chunk_count += 1;
     unit_expect_corrupt(pool, "V5");
 }
-END_TEST
 
 /* V6, V7 */
-START_TEST(memory_that_does_not_fit_its_chunk_is_found)
+TEST(broken, memory_that_does_not_fit_its_chunk_is_found)
 {
     struct tn_memory *memory = chunk->memory;
 
@@ -528,7 +492,6 @@ START_TEST(memory_that_does_not_fit_its_chunk_is_found)
     atomic_store(&memory->chunk_count, 1);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 static struct tn_watch watch;
 static _Atomic uint64_t word;
@@ -541,7 +504,7 @@ static void watch_live(void)
 }
 
 /* P25 */
-START_TEST(a_watch_that_names_another_block_is_found)
+TEST(broken, a_watch_that_names_another_block_is_found)
 {
     watch_live();
     watch.blocks[0].block = unit_block(large);
@@ -549,9 +512,8 @@ START_TEST(a_watch_that_names_another_block_is_found)
     watch.blocks[0].block = block;
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_watch_that_names_another_pool_is_found)
+TEST(broken, a_watch_that_names_another_pool_is_found)
 {
     watch_live();
     atomic_store(&watch.blocks[0].pool, NULL);
@@ -559,9 +521,8 @@ START_TEST(a_watch_that_names_another_pool_is_found)
     atomic_store(&watch.blocks[0].pool, pool);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_freed_block_with_a_watch_that_does_not_keep_it_is_found)
+TEST(broken, a_freed_block_with_a_watch_that_does_not_keep_it_is_found)
 {
     watch_live();
     OK(tarn_free(live));
@@ -571,9 +532,8 @@ START_TEST(a_freed_block_with_a_watch_that_does_not_keep_it_is_found)
     watch.keeps = true;
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_wrong_count_of_kept_blocks_is_found)
+TEST(broken, a_wrong_count_of_kept_blocks_is_found)
 {
     pool->watches.kept_count += 1;
     unit_expect_corrupt(pool, "P25");
@@ -586,10 +546,9 @@ START_TEST(a_wrong_count_of_kept_blocks_is_found)
     pool->watches.kept_count = 1;
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* P18 */
-START_TEST(a_watched_block_without_claims_is_found)
+TEST(broken, a_watched_block_without_claims_is_found)
 {
     watch_live();
     block->may_have_claims = false;
@@ -597,17 +556,15 @@ START_TEST(a_watched_block_without_claims_is_found)
     block->may_have_claims = true;
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* P26 */
-START_TEST(a_stamp_from_outside_that_is_above_the_chunks_own_is_found)
+TEST(broken, a_stamp_from_outside_that_is_above_the_chunks_own_is_found)
 {
     chunk->outside_stamp = chunk->freed_stamp + 1;
     unit_expect_corrupt(pool, "P26");
 }
-END_TEST
 
-START_TEST(an_idle_chunk_whose_graph_is_gone_and_has_proven_nothing_is_found)
+TEST(broken, an_idle_chunk_whose_graph_is_gone_and_has_proven_nothing_is_found)
 {
     tarn_pool *fresh = unit_pool(device);
     void *captured;
@@ -618,66 +575,4 @@ START_TEST(an_idle_chunk_whose_graph_is_gone_and_has_proven_nothing_is_found)
     OK(tarn_pool_validate(fresh));
     unit_chunk(captured)->freed_stamp = 1;
     unit_expect_corrupt(fresh, "P26");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("check");
-    TCase *sound = tcase_create("sound");
-    TCase *broken = tcase_create("broken");
-
-    tcase_add_checked_fixture(sound, set_up, NULL);
-    tcase_add_test(sound, a_sound_pool_passes);
-    tcase_add_test(sound, the_sentence_has_both_values);
-    tcase_add_test(sound, wrong_counters_by_kind_are_found);
-    tcase_add_test(sound, a_loose_block_is_found);
-    tcase_add_test(sound, a_block_of_another_size_than_its_heaps_says_so);
-    suite_add_tcase(suite, sound);
-    tcase_add_checked_fixture(broken, set_up, NULL);
-    tcase_add_test(broken, a_gap_between_blocks_is_found);
-    tcase_add_test(broken, a_wrong_link_between_neighbours_is_found);
-    tcase_add_test(broken, blocks_that_do_not_begin_with_the_segment_are_found);
-    tcase_add_test(broken, blocks_that_do_not_end_with_the_segment_are_found);
-    tcase_add_test(broken, a_block_without_a_chunk_is_found);
-    tcase_add_test(broken, an_unmapped_block_over_a_chunk_is_found);
-    tcase_add_test(broken, a_chunk_of_another_heap_under_a_block_is_found);
-    tcase_add_test(broken, a_segment_that_does_not_know_that_it_is_mixed_is_found);
-    tcase_add_test(broken, a_wrong_count_of_unmapped_blocks_is_found);
-    tcase_add_test(broken, two_free_neighbours_of_one_heap_are_found);
-    tcase_add_test(broken, two_unmapped_neighbours_are_found);
-    tcase_add_test(broken, a_free_block_in_no_bin_is_found);
-    tcase_add_test(broken, a_free_block_in_the_bins_of_another_heap_is_found);
-    tcase_add_test(broken, a_live_block_in_a_bin_is_found);
-    tcase_add_test(broken, a_bin_that_is_said_to_be_empty_is_found);
-    tcase_add_test(broken, a_free_block_that_denies_what_follows_it_is_found);
-    tcase_add_test(broken, a_live_block_that_the_index_lacks_is_found);
-    tcase_add_test(broken, an_arena_that_its_stream_does_not_lead_to_is_found);
-    tcase_add_test(broken, an_arena_of_another_pool_in_the_table_is_found);
-    tcase_add_test(broken, a_free_block_in_the_index_is_found);
-    tcase_add_test(broken, a_block_in_an_inbox_of_a_locked_pool_is_found);
-    tcase_add_test(broken, an_entry_that_is_closed_though_its_block_is_plain_is_found);
-    tcase_add_test(broken, wrong_used_bytes_of_a_chunk_are_found);
-    tcase_add_test(broken, a_hold_that_no_hold_accounts_for_is_found);
-    tcase_add_test(broken, a_chunk_missing_in_the_map_of_its_hold_is_found);
-    tcase_add_test(broken, a_wrong_count_of_known_holds_is_found);
-    tcase_add_test(broken, a_hold_that_the_index_does_not_have_is_found);
-    tcase_add_test(broken, every_counter_is_recomputed);
-    tcase_add_test(broken, a_grower_of_another_pool_is_found);
-    tcase_add_test(broken, lists_of_a_heap_that_lack_something_are_found);
-    tcase_add_test(broken, what_is_wrong_with_retired_streams_is_found);
-    tcase_add_test(broken, a_page_with_the_chunk_of_another_place_is_found);
-    tcase_add_test(broken, a_page_in_a_block_with_the_chunk_of_another_place_is_found);
-    tcase_add_test(broken, a_chunk_under_the_wrong_id_is_found);
-    tcase_add_test(broken, wrong_mapped_bytes_of_a_segment_are_found);
-    tcase_add_test(broken, memory_that_does_not_fit_its_chunk_is_found);
-    tcase_add_test(broken, a_watch_that_names_another_block_is_found);
-    tcase_add_test(broken, a_watch_that_names_another_pool_is_found);
-    tcase_add_test(broken, a_freed_block_with_a_watch_that_does_not_keep_it_is_found);
-    tcase_add_test(broken, a_wrong_count_of_kept_blocks_is_found);
-    tcase_add_test(broken, a_watched_block_without_claims_is_found);
-    tcase_add_test(broken, a_stamp_from_outside_that_is_above_the_chunks_own_is_found);
-    tcase_add_test(broken, an_idle_chunk_whose_graph_is_gone_and_has_proven_nothing_is_found);
-    suite_add_tcase(suite, broken);
-    return test_main(suite);
 }

@@ -86,7 +86,9 @@ static void expect_chunks(struct tn_chunk *const *chunks, size_t count)
     ck_assert_uint_eq(segment->mapped_bytes, mapped);
 }
 
-START_TEST(chunks_come_and_go_at_their_pages)
+GROUP(chunks, open_segment)
+
+TEST(chunks, chunks_come_and_go_at_their_pages)
 {
     struct tn_chunk *chunks[3];
 
@@ -106,9 +108,8 @@ START_TEST(chunks_come_and_go_at_their_pages)
     ck_assert_int_eq(tn_host_outstanding(), host_before);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(mapped_memory_can_be_written_at_its_addresses)
+TEST(chunks, mapped_memory_can_be_written_at_its_addresses)
 {
     struct tn_chunk *chunk = map_at(4 * TN_MIB, memory_of(4 * TN_MIB));
 
@@ -116,9 +117,8 @@ START_TEST(mapped_memory_can_be_written_at_its_addresses)
     test_fill(stream, address_of(chunk), 5, TN_MIB);
     test_expect_words(stream, address_of(chunk), 5, TN_MIB);
 }
-END_TEST
 
-START_TEST(unmapped_memory_keeps_its_bytes_and_is_mapped_elsewhere)
+TEST(chunks, unmapped_memory_keeps_its_bytes_and_is_mapped_elsewhere)
 {
     struct tn_chunk *chunk = map_at(0, memory_of(4 * TN_MIB));
     struct tn_memory *memory;
@@ -131,10 +131,9 @@ START_TEST(unmapped_memory_keeps_its_bytes_and_is_mapped_elsewhere)
     expect_chunks(&chunk, 1);
     test_expect_words(stream, address_of(chunk), 5, TN_MIB);
 }
-END_TEST
 
 /* A pause: the bytes are elsewhere, or nowhere, and the place waits for them. */
-START_TEST(a_chunk_whose_memory_is_away_keeps_its_place)
+TEST(chunks, a_chunk_whose_memory_is_away_keeps_its_place)
 {
     struct tn_chunk *chunk = map_at(4 * TN_MIB, memory_of(4 * TN_MIB));
     struct tn_memory *memory;
@@ -158,10 +157,9 @@ START_TEST(a_chunk_whose_memory_is_away_keeps_its_place)
     expect_chunks(NULL, 0);
     test_same_ledger(&before);
 }
-END_TEST
 
 /* An overlay: two places, one memory. V6. */
-START_TEST(memory_may_be_mapped_by_several_chunks)
+TEST(chunks, memory_may_be_mapped_by_several_chunks)
 {
     struct tn_memory *memory = memory_of(2 * TN_MIB);
     struct tn_chunk *chunks[2] = {map_at(0, memory), map_at(8 * TN_MIB, memory)};
@@ -180,10 +178,9 @@ START_TEST(memory_may_be_mapped_by_several_chunks)
     remove_chunk(chunks[1]);
     test_same_ledger(&before);
 }
-END_TEST
 
 /* As from another process: the driver gives a handle of its own for what was exported. */
-START_TEST(imported_memory_is_mapped_like_any_other)
+TEST(chunks, imported_memory_is_mapped_like_any_other)
 {
     struct tn_memory *made;
     struct tn_memory *imported;
@@ -203,9 +200,10 @@ START_TEST(imported_memory_is_mapped_like_any_other)
     remove_chunk(chunks[1]);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_map_that_fails_changes_nothing)
+GROUP(failures, open_segment)
+
+TEST(failures, a_map_that_fails_changes_nothing)
 {
     struct tn_memory *memory = memory_of(8 * TN_MIB);
     struct tn_chunk *chunk = chunk_at(0, 8 * TN_MIB);
@@ -224,9 +222,8 @@ START_TEST(a_map_that_fails_changes_nothing)
     expect_chunks(NULL, 0);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_chunk_that_cannot_be_made_leaves_nothing)
+TEST(failures, a_chunk_that_cannot_be_made_leaves_nothing)
 {
     struct tn_chunk *chunk = NULL;
 
@@ -236,10 +233,11 @@ START_TEST(a_chunk_that_cannot_be_made_leaves_nothing)
     ck_assert_ptr_null(chunk);
     expect_chunks(NULL, 0);
 }
-END_TEST
+
+GROUP(wrong, open_segment)
 
 /* V4: a page has one chunk. */
-START_TEST(mapping_where_another_chunk_is_is_a_broken_contract)
+CONTRACT_TEST(wrong, mapping_where_another_chunk_is_is_a_broken_contract)
 {
     struct tn_chunk *chunk = map_at(0, memory_of(8 * TN_MIB));
 
@@ -247,68 +245,32 @@ START_TEST(mapping_where_another_chunk_is_is_a_broken_contract)
     tn_address_table_set_pages(segment->base + 8 * TN_MIB, TN_PAGE_BYTES, chunk);
     (void)map_at(8 * TN_MIB, memory_of(2 * TN_MIB));
 }
-END_TEST
 
-START_TEST(a_chunk_past_the_end_is_a_broken_contract)
+CONTRACT_TEST(wrong, a_chunk_past_the_end_is_a_broken_contract)
 {
     (void)chunk_at(30 * TN_MIB, 4 * TN_MIB);
 }
-END_TEST
 
-START_TEST(mapping_over_the_memory_of_a_chunk_is_a_broken_contract)
+CONTRACT_TEST(wrong, mapping_over_the_memory_of_a_chunk_is_a_broken_contract)
 {
     struct tn_chunk *chunk = map_at(0, memory_of(2 * TN_MIB));
 
     OK(tn_chunk_map(chunk, memory_of(2 * TN_MIB), 0));
 }
-END_TEST
 
 /* V7 */
-START_TEST(memory_of_another_size_is_a_broken_contract)
+CONTRACT_TEST(wrong, memory_of_another_size_is_a_broken_contract)
 {
     OK(tn_chunk_map(chunk_at(0, 4 * TN_MIB), memory_of(2 * TN_MIB), 0));
 }
-END_TEST
 
 /* V6 */
-START_TEST(destroying_mapped_memory_is_a_broken_contract)
+CONTRACT_TEST(wrong, destroying_mapped_memory_is_a_broken_contract)
 {
     tn_memory_destroy(&gpu, map_at(0, memory_of(2 * TN_MIB))->memory);
 }
-END_TEST
 
-START_TEST(destroying_a_chunk_with_memory_is_a_broken_contract)
+CONTRACT_TEST(wrong, destroying_a_chunk_with_memory_is_a_broken_contract)
 {
     tn_chunk_destroy(map_at(0, memory_of(2 * TN_MIB)));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("chunk");
-    TCase *chunks = tcase_create("chunks");
-    TCase *failures = tcase_create("failures");
-    TCase *wrong = tcase_create("wrong");
-
-    tcase_add_checked_fixture(chunks, open_segment, NULL);
-    tcase_add_test(chunks, chunks_come_and_go_at_their_pages);
-    tcase_add_test(chunks, mapped_memory_can_be_written_at_its_addresses);
-    tcase_add_test(chunks, unmapped_memory_keeps_its_bytes_and_is_mapped_elsewhere);
-    tcase_add_test(chunks, a_chunk_whose_memory_is_away_keeps_its_place);
-    tcase_add_test(chunks, memory_may_be_mapped_by_several_chunks);
-    tcase_add_test(chunks, imported_memory_is_mapped_like_any_other);
-    suite_add_tcase(suite, chunks);
-    tcase_add_checked_fixture(failures, open_segment, NULL);
-    tcase_add_test(failures, a_map_that_fails_changes_nothing);
-    tcase_add_test(failures, a_chunk_that_cannot_be_made_leaves_nothing);
-    suite_add_tcase(suite, failures);
-    tcase_add_checked_fixture(wrong, open_segment, NULL);
-    unit_add_contract_test(wrong, mapping_where_another_chunk_is_is_a_broken_contract);
-    unit_add_contract_test(wrong, a_chunk_past_the_end_is_a_broken_contract);
-    unit_add_contract_test(wrong, mapping_over_the_memory_of_a_chunk_is_a_broken_contract);
-    unit_add_contract_test(wrong, memory_of_another_size_is_a_broken_contract);
-    unit_add_contract_test(wrong, destroying_mapped_memory_is_a_broken_contract);
-    unit_add_contract_test(wrong, destroying_a_chunk_with_memory_is_a_broken_contract);
-    suite_add_tcase(suite, wrong);
-    return test_main(suite);
 }

@@ -8,7 +8,9 @@ static struct tn_chunk chunk_of(uint32_t id)
     return (struct tn_chunk){.id = id};
 }
 
-START_TEST(a_set_has_what_was_entered)
+GROUP(chunk_set, NULL)
+
+TEST(chunk_set, a_set_has_what_was_entered)
 {
     struct tn_chunk_set set = {.words = NULL};
     static const uint32_t ids[] = {0, 1, 63, 64, 200};
@@ -27,9 +29,8 @@ START_TEST(a_set_has_what_was_entered)
     ck_assert_uint_eq(tn_chunk_set_word(&set, 1), 1);
     tn_chunk_set_free(&set);
 }
-END_TEST
 
-START_TEST(a_set_has_nothing_that_it_has_no_room_for)
+TEST(chunk_set, a_set_has_nothing_that_it_has_no_room_for)
 {
     struct tn_chunk_set set = {.words = NULL};
 
@@ -40,9 +41,8 @@ START_TEST(a_set_has_nothing_that_it_has_no_room_for)
     tn_chunk_set_free(&set);
     ck_assert_uint_eq(set.word_count, 0);
 }
-END_TEST
 
-START_TEST(what_was_entered_stays_when_there_is_more_room)
+TEST(chunk_set, what_was_entered_stays_when_there_is_more_room)
 {
     struct tn_chunk_set set = {.words = NULL};
     struct tn_chunk chunk = chunk_of(5);
@@ -58,10 +58,9 @@ START_TEST(what_was_entered_stays_when_there_is_more_room)
     ck_assert(!tn_chunk_set_has_id(&set, 99999));
     tn_chunk_set_free(&set);
 }
-END_TEST
 
 /* Chunks of 4 and of 2 MiB, whatever their ids are. */
-START_TEST(all_chunks_under_bytes_are_asked_for)
+TEST(chunk_set, all_chunks_under_bytes_are_asked_for)
 {
     tarn_pool *pool = unit_pool(unit_device());
     char *over = unit_alloc(pool, 5 * MIB, test_stream());
@@ -78,18 +77,4 @@ START_TEST(all_chunks_under_bytes_are_asked_for)
     ck_assert(tn_chunk_set_add(&set, high));
     ck_assert(tn_chunk_set_has_all(&set, block->segment, block->offset, 5 * MIB));
     tn_chunk_set_free(&set);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("chunk_set");
-    TCase *tcase = tcase_create("chunk_set");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_test(tcase, a_set_has_what_was_entered);
-    tcase_add_test(tcase, a_set_has_nothing_that_it_has_no_room_for);
-    tcase_add_test(tcase, what_was_entered_stays_when_there_is_more_room);
-    tcase_add_test(tcase, all_chunks_under_bytes_are_asked_for);
-    return test_main(suite);
 }

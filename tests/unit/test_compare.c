@@ -17,7 +17,9 @@ static void shorten(tn_cu_graph graph, size_t bytes)
     device->gpu.driver = &liar;
 }
 
-START_TEST(words_that_differ_are_named_and_no_others)
+GROUP(kernels, open_device)
+
+TEST(kernels, words_that_differ_are_named_and_no_others)
 {
     static const struct params other = {9, 0x1234, {1, 2, 3, 44, 0xFFFFFFFF}};
     tn_cu_graph a;
@@ -38,9 +40,8 @@ START_TEST(words_that_differ_are_named_and_no_others)
     expect_word(2, 1, 2, 16, 4, 5, 0xFFFFFFFF);
     drop(a, b);
 }
-END_TEST
 
-START_TEST(how_parameters_were_passed_makes_no_difference)
+TEST(kernels, how_parameters_were_passed_makes_no_difference)
 {
     struct params params = usual;
     tn_cu_graph a;
@@ -71,9 +72,8 @@ START_TEST(how_parameters_were_passed_makes_no_difference)
     test_destroy_graph(a);
     drop(b, c);
 }
-END_TEST
 
-START_TEST(each_part_of_a_launchs_shape_counts)
+TEST(kernels, each_part_of_a_launchs_shape_counts)
 {
     static const char *const names[] = {"grid_x",  "grid_y",  "grid_z",      "block_x",
                                         "block_y", "block_z", "shared_bytes"};
@@ -99,9 +99,8 @@ START_TEST(each_part_of_a_launchs_shape_counts)
     }
     test_destroy_graph(a);
 }
-END_TEST
 
-START_TEST(kernels_of_other_functions_are_told_by_name)
+TEST(kernels, kernels_of_other_functions_are_told_by_name)
 {
     static const uint32_t shape[7] = {2, 1, 1, 1, 1, 1, 0};
     tn_cu_graph a;
@@ -121,9 +120,8 @@ START_TEST(kernels_of_other_functions_are_told_by_name)
     ck_assert(diff->same_structure);
     drop(a, b);
 }
-END_TEST
 
-START_TEST(what_cannot_be_inspected_is_not_equal)
+TEST(kernels, what_cannot_be_inspected_is_not_equal)
 {
     tn_cu_graph graphs[2];
 
@@ -145,10 +143,9 @@ START_TEST(what_cannot_be_inspected_is_not_equal)
     expect_field(0, TARN_GRAPH_DIFFERENCE_UNINSPECTED, 0, "parameters", 0, 0);
     drop(graphs[0], graphs[1]);
 }
-END_TEST
 
 /* _i: which of the graphs has the buffer. */
-START_TEST(a_buffer_and_values_whose_layout_is_not_known_are_not_compared)
+TEST_LOOP(kernels, a_buffer_and_values_whose_layout_is_not_known_are_not_compared, 0, 2)
 {
     tn_cu_graph graphs[2];
 
@@ -165,10 +162,9 @@ START_TEST(a_buffer_and_values_whose_layout_is_not_known_are_not_compared)
     expect_field(0, TARN_GRAPH_DIFFERENCE_UNINSPECTED, 0, "parameters", 0, 0);
     drop(graphs[0], graphs[1]);
 }
-END_TEST
 
 /* As of a kernel that was compiled before CUDA told of parameters. */
-START_TEST(a_buffer_whose_layout_is_not_known_is_compared_by_words)
+TEST(kernels, a_buffer_whose_layout_is_not_known_is_compared_by_words)
 {
     struct params params = usual;
     const tarn_graph_difference *difference;
@@ -193,7 +189,6 @@ START_TEST(a_buffer_whose_layout_is_not_known_is_compared_by_words)
     ck_assert(difference->corresponds);
     drop(a, b);
 }
-END_TEST
 
 /* The section names one block twice, another one once, and one that stays. */
 static tn_cu_graph section(char *x, char *y, char *z)
@@ -206,7 +201,9 @@ static tn_cu_graph section(char *x, char *y, char *z)
     return end();
 }
 
-START_TEST(blocks_that_take_each_others_place_correspond)
+GROUP(blocks, open_device)
+
+TEST(blocks, blocks_that_take_each_others_place_correspond)
 {
     tn_cu_graph a = section(block, second, memory);
     tn_cu_graph b = section(second, block, memory);
@@ -226,9 +223,8 @@ START_TEST(blocks_that_take_each_others_place_correspond)
     test_destroy_graph(b);
     drop(a, c);
 }
-END_TEST
 
-START_TEST(one_address_that_changed_is_the_only_one_that_is_named)
+TEST(blocks, one_address_that_changed_is_the_only_one_that_is_named)
 {
     tn_cu_graph a = section(block, second, third);
     tn_cu_graph b = section(block, second, second); /* which both name elsewhere */
@@ -240,10 +236,9 @@ START_TEST(one_address_that_changed_is_the_only_one_that_is_named)
     ck_assert_ptr_eq(diff->differences[0].blocks[1].address, second);
     drop(a, b);
 }
-END_TEST
 
 /* Each allocation, and each call of the driver. */
-START_TEST(what_fails_leaves_nothing)
+TEST(blocks, what_fails_leaves_nothing)
 {
     static const char *const calls[] = {"cuGraphGetNodes",           "cuGraphGetEdges",
                                         "cuGraphNodeGetType",        "cuGraphKernelNodeGetParams",
@@ -265,25 +260,4 @@ START_TEST(what_fails_leaves_nothing)
     }
     compare(a, b, 3);
     drop(a, b);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("compare");
-    TCase *kernels = test_case(suite, "kernels", open_device, NULL);
-    TCase *blocks = test_case(suite, "blocks", open_device, NULL);
-
-    tcase_add_test(kernels, words_that_differ_are_named_and_no_others);
-    tcase_add_test(kernels, how_parameters_were_passed_makes_no_difference);
-    tcase_add_test(kernels, each_part_of_a_launchs_shape_counts);
-    tcase_add_test(kernels, kernels_of_other_functions_are_told_by_name);
-    tcase_add_test(kernels, what_cannot_be_inspected_is_not_equal);
-    tcase_add_loop_test(kernels, a_buffer_and_values_whose_layout_is_not_known_are_not_compared, 0,
-                        2);
-    tcase_add_test(kernels, a_buffer_whose_layout_is_not_known_is_compared_by_words);
-    tcase_add_test(blocks, blocks_that_take_each_others_place_correspond);
-    tcase_add_test(blocks, one_address_that_changed_is_the_only_one_that_is_named);
-    tcase_add_test(blocks, what_fails_leaves_nothing);
-    return test_main(suite);
 }

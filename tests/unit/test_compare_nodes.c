@@ -25,7 +25,9 @@ static void capture_all(void)
     test_free_node(stream, allocated);
 }
 
-START_TEST(a_graph_is_equal_to_itself)
+GROUP(nodes, open_device)
+
+TEST(nodes, a_graph_is_equal_to_itself)
 {
     tn_cu_graph inner;
     tn_cu_graph graph = test_graph();
@@ -47,9 +49,8 @@ START_TEST(a_graph_is_equal_to_itself)
     ck_assert_uint_eq(diff->node_count, 10);
     drop(graph, graph);
 }
-END_TEST
 
-START_TEST(empty_graphs_are_equal)
+TEST(nodes, empty_graphs_are_equal)
 {
     tn_cu_graph a = test_graph();
     tn_cu_graph b = test_graph();
@@ -60,9 +61,8 @@ START_TEST(empty_graphs_are_equal)
     ck_assert_ptr_null(diff->differences);
     drop(a, b);
 }
-END_TEST
 
-START_TEST(the_same_calls_make_the_same_graph)
+TEST(nodes, the_same_calls_make_the_same_graph)
 {
     tn_cu_graph graphs[2];
 
@@ -86,9 +86,8 @@ START_TEST(the_same_calls_make_the_same_graph)
     ck_assert_uint_eq(diff->nodes[3].parent, TARN_NO_NODE);
     drop(graphs[0], graphs[1]);
 }
-END_TEST
 
-START_TEST(fields_of_other_nodes_are_named)
+TEST(nodes, fields_of_other_nodes_are_named)
 {
     tn_cu_event another = test_event();
     char *allocated[2];
@@ -130,9 +129,8 @@ START_TEST(fields_of_other_nodes_are_named)
                       allocated[0] == allocated[1] ? 6 : 7);
     drop(a, b);
 }
-END_TEST
 
-START_TEST(another_type_of_node_is_another_structure)
+TEST(nodes, another_type_of_node_is_another_structure)
 {
     tn_cu_graph a;
     tn_cu_graph b;
@@ -151,9 +149,8 @@ START_TEST(another_type_of_node_is_another_structure)
     ck_assert(!diff->same_structure && diff->complete && !diff->corresponds);
     drop(a, b);
 }
-END_TEST
 
-START_TEST(a_node_more_is_another_structure)
+TEST(nodes, a_node_more_is_another_structure)
 {
     tn_cu_graph graphs[2];
 
@@ -176,7 +173,6 @@ START_TEST(a_node_more_is_another_structure)
     expect(0, TARN_GRAPH_DIFFERENCE_NODE_COUNT, TARN_NO_NODE, 3, 2);
     drop(graphs[0], graphs[1]);
 }
-END_TEST
 
 /* Six nodes: 0, then 1 and 2 beside each other, 3 behind 1 or behind both, 4 behind all of it, and 5 behind 4. */
 static tn_cu_graph fork_and_join(bool both)
@@ -196,7 +192,7 @@ static tn_cu_graph fork_and_join(bool both)
     return end();
 }
 
-START_TEST(other_edges_are_another_structure)
+TEST(nodes, other_edges_are_another_structure)
 {
     tn_cu_graph straight = fork_and_join(false);
     tn_cu_graph joined = fork_and_join(true);
@@ -210,9 +206,8 @@ START_TEST(other_edges_are_another_structure)
     expect(0, TARN_GRAPH_DIFFERENCE_EDGES, 3, 2, TARN_NO_NODE);
     drop(straight, joined);
 }
-END_TEST
 
-START_TEST(edges_of_another_kind_are_another_structure)
+TEST(nodes, edges_of_another_kind_are_another_structure)
 {
     tn_cu_graph graphs[2];
 
@@ -229,7 +224,6 @@ START_TEST(edges_of_another_kind_are_another_structure)
     ck_assert(!diff->same_structure);
     drop(graphs[0], graphs[1]);
 }
-END_TEST
 
 /* An outer graph of an empty node, and of two more whose graphs hold a kernel each, the second one deeper. */
 static tn_cu_graph nest(const void *address, bool more)
@@ -255,7 +249,7 @@ static tn_cu_graph nest(const void *address, bool more)
     return graph;
 }
 
-START_TEST(child_graphs_are_compared)
+TEST(nodes, child_graphs_are_compared)
 {
     tn_cu_graph a = nest(second, false);
     tn_cu_graph b = nest(memory, false);
@@ -278,9 +272,8 @@ START_TEST(child_graphs_are_compared)
     test_destroy_graph(b);
     drop(a, c);
 }
-END_TEST
 
-START_TEST(without_memory_no_other_structure_is_left)
+TEST(nodes, without_memory_no_other_structure_is_left)
 {
     tn_cu_graph straight = fork_and_join(false);
     tn_cu_graph joined = fork_and_join(true);
@@ -295,10 +288,9 @@ START_TEST(without_memory_no_other_structure_is_left)
     test_destroy_graph(a);
     test_destroy_graph(b);
 }
-END_TEST
 
 /* As an external semaphore's, or of a driver that is newer than Tarn. */
-START_TEST(nodes_of_other_types_cannot_be_inspected)
+TEST(nodes, nodes_of_other_types_cannot_be_inspected)
 {
     tn_cu_graph graph = test_graph();
     struct tn_driver liar = test_naming_types(device->gpu.driver, (tn_cu_graphnode_type)8);
@@ -311,9 +303,8 @@ START_TEST(nodes_of_other_types_cannot_be_inspected)
     ck_assert_int_eq(diff->nodes[0].types[0], 8);
     drop(graph, graph);
 }
-END_TEST
 
-START_TEST(operations_that_nobody_knows_cannot_be_inspected)
+TEST(nodes, operations_that_nobody_knows_cannot_be_inspected)
 {
     struct tn_driver liar = test_inventing_operations(device->gpu.driver);
     tn_cu_graph graph;
@@ -325,25 +316,4 @@ START_TEST(operations_that_nobody_knows_cannot_be_inspected)
     compare(graph, graph, 1);
     expect_field(0, TARN_GRAPH_DIFFERENCE_UNINSPECTED, 0, "operation", 0, 0);
     drop(graph, graph);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("compare_nodes");
-    TCase *tcase = test_case(suite, "nodes", open_device, NULL);
-
-    tcase_add_test(tcase, a_graph_is_equal_to_itself);
-    tcase_add_test(tcase, empty_graphs_are_equal);
-    tcase_add_test(tcase, the_same_calls_make_the_same_graph);
-    tcase_add_test(tcase, fields_of_other_nodes_are_named);
-    tcase_add_test(tcase, another_type_of_node_is_another_structure);
-    tcase_add_test(tcase, a_node_more_is_another_structure);
-    tcase_add_test(tcase, other_edges_are_another_structure);
-    tcase_add_test(tcase, edges_of_another_kind_are_another_structure);
-    tcase_add_test(tcase, child_graphs_are_compared);
-    tcase_add_test(tcase, nodes_of_other_types_cannot_be_inspected);
-    tcase_add_test(tcase, operations_that_nobody_knows_cannot_be_inspected);
-    tcase_add_test(tcase, without_memory_no_other_structure_is_left);
-    return test_main(suite);
 }

@@ -40,7 +40,9 @@ static const char *line_of(tarn_graph_difference difference)
     return text + strlen(head);
 }
 
-START_TEST(equal_graphs_are_one_line)
+GROUP(reports, NULL)
+
+TEST(reports, equal_graphs_are_one_line)
 {
     tarn_graph_diff diff = {.same_structure = true,
                             .complete = true,
@@ -56,9 +58,8 @@ START_TEST(equal_graphs_are_one_line)
                      "\"corresponds\": true, \"node_count\": 3, \"uninspected_count\": 0, "
                      "\"differences\": []}\n");
 }
-END_TEST
 
-START_TEST(graphs_that_correspond_are_said_to)
+TEST(reports, graphs_that_correspond_are_said_to)
 {
     static const tarn_graph_difference moved = {
         .kind = TARN_GRAPH_DIFFERENCE_PARAMETER, .corresponds = true, .values = {1, 2}};
@@ -79,9 +80,8 @@ START_TEST(graphs_that_correspond_are_said_to)
     (void)write_report(&diff, TARN_REPORT_TEXT);
     ck_assert_ptr_nonnull(strstr(text, "the graphs differ: 5 nodes of another structure"));
 }
-END_TEST
 
-START_TEST(what_was_not_inspected_is_said)
+TEST(reports, what_was_not_inspected_is_said)
 {
     static const tarn_graph_difference missing = {
         .kind = TARN_GRAPH_DIFFERENCE_UNINSPECTED, .node = 4, .index = 2, .field = "operation"};
@@ -97,9 +97,8 @@ START_TEST(what_was_not_inspected_is_said)
                      "1 not inspected\n"
                      "node 8, type 0: not inspected: operation, 2\n");
 }
-END_TEST
 
-START_TEST(each_kind_of_difference_has_its_line)
+TEST(reports, each_kind_of_difference_has_its_line)
 {
     ck_assert_str_eq(line_of((tarn_graph_difference){.kind = TARN_GRAPH_DIFFERENCE_NODE_COUNT,
                                                      .node = TARN_NO_NODE,
@@ -139,9 +138,8 @@ START_TEST(each_kind_of_difference_has_its_line)
                                                      .values = {1, 2}}),
                      "node 0, kernel scale: buffer, offset 16: 0x1, and 0x2\n");
 }
-END_TEST
 
-START_TEST(blocks_are_told_where_addresses_differ)
+TEST(reports, blocks_are_told_where_addresses_differ)
 {
     tarn_graph_difference difference = {
         .kind = TARN_GRAPH_DIFFERENCE_FIELD,
@@ -166,9 +164,8 @@ START_TEST(blocks_are_told_where_addresses_differ)
                      "node 7.3, type 2: destination, 0: 0x1008, and 0x2008, in no live block and "
                      "block 9 (100 bytes at 0x2000)\n");
 }
-END_TEST
 
-START_TEST(json_has_all_of_a_difference)
+TEST(reports, json_has_all_of_a_difference)
 {
     static const tarn_graph_difference differences[] = {
         {.kind = TARN_GRAPH_DIFFERENCE_NODE_COUNT, .node = TARN_NO_NODE, .values = {5, 6}},
@@ -198,19 +195,4 @@ START_TEST(json_has_all_of_a_difference)
         "{\"kind\": \"field\", \"node\": \"7.3\", \"types\": [2, 2], \"kernels\": [null, null], "
         "\"index\": 0, \"offset\": 0, \"bytes\": 0, \"field\": \"width\", \"values\": [1, 2], "
         "\"blocks\": [null, null], \"corresponds\": false}]}\n");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("compare_report");
-    TCase *tcase = test_case(suite, "reports", NULL, NULL);
-
-    tcase_add_test(tcase, equal_graphs_are_one_line);
-    tcase_add_test(tcase, graphs_that_correspond_are_said_to);
-    tcase_add_test(tcase, what_was_not_inspected_is_said);
-    tcase_add_test(tcase, each_kind_of_difference_has_its_line);
-    tcase_add_test(tcase, blocks_are_told_where_addresses_differ);
-    tcase_add_test(tcase, json_has_all_of_a_difference);
-    return test_main(suite);
 }

@@ -47,7 +47,9 @@ static struct tn_words text_of(const char *words)
     return (struct tn_words){words, strlen(words)};
 }
 
-START_TEST(pairs_are_read_in_any_order)
+GROUP(pairs, NULL)
+
+TEST(pairs, pairs_are_read_in_any_order)
 {
     OK(read_text("bytes:40G,fast:True"));
     ck_assert_uint_eq(settings.bytes, 40 * TN_GIB);
@@ -56,18 +58,16 @@ START_TEST(pairs_are_read_in_any_order)
     ck_assert_uint_eq(settings.bytes, 5);
     ck_assert(!settings.fast);
 }
-END_TEST
 
-START_TEST(blanks_around_words_mean_nothing)
+TEST(pairs, blanks_around_words_mean_nothing)
 {
     OK(read_text(" \tbytes :\n 2K  ,\r fast: True "));
     ck_assert_uint_eq(settings.bytes, 2 * TN_KIB);
     ck_assert(settings.fast);
 }
-END_TEST
 
 /* Each setting is as it was, and none is what it would be when it was cleared. */
-START_TEST(a_text_without_words_says_nothing)
+TEST_LOOP(pairs, a_text_without_words_says_nothing, 0, 4)
 {
     static const char *const texts[] = {"", " ", " \n\t", "\r\n"};
     static const struct settings before = {.bytes = 77, .fast = true, .word = "kept"};
@@ -78,9 +78,8 @@ START_TEST(a_text_without_words_says_nothing)
     ck_assert(settings.fast);
     ck_assert_str_eq(settings.word, before.word);
 }
-END_TEST
 
-START_TEST(commas_and_colons_in_brackets_belong_to_the_value)
+TEST(pairs, commas_and_colons_in_brackets_belong_to_the_value)
 {
     OK(read_text("word:[a:1,b:2],bytes:3"));
     ck_assert_str_eq(settings.word, "[a:1,b:2]");
@@ -94,7 +93,6 @@ START_TEST(commas_and_colons_in_brackets_belong_to_the_value)
     ck_assert_str_eq(settings.word, "[a,bytes:6");
     ck_assert_uint_eq(settings.bytes, 1);
 }
-END_TEST
 
 /* The text, and two parts of the sentence. */
 static const char *const wrong[][3] = {
@@ -122,16 +120,15 @@ static const char *const wrong[][3] = {
 };
 enum { WRONG = sizeof wrong / sizeof wrong[0] };
 
-START_TEST(what_is_wrong_is_named_with_what_is_allowed)
+TEST_LOOP(pairs, what_is_wrong_is_named_with_what_is_allowed, 0, WRONG)
 {
     STATUS(TARN_ERR_INVALID_ARGUMENT, read_text(wrong[_i][0]));
     unit_expect_sentence("TEXT has ");
     unit_expect_sentence(wrong[_i][1]);
     unit_expect_sentence(wrong[_i][2]);
 }
-END_TEST
 
-START_TEST(a_word_without_end_is_cut_and_what_is_allowed_is_still_said)
+TEST(pairs, a_word_without_end_is_cut_and_what_is_allowed_is_still_said)
 {
     char text[3000];
 
@@ -148,9 +145,8 @@ START_TEST(a_word_without_end_is_cut_and_what_is_allowed_is_still_said)
     STATUS(TARN_ERR_INVALID_ARGUMENT, read_text(text));
     unit_expect_sentence("its keys are bytes, fast, word");
 }
-END_TEST
 
-START_TEST(more_keys_than_a_sentence_has_room_for_are_cut)
+TEST(pairs, more_keys_than_a_sentence_has_room_for_are_cut)
 {
     static char name[80];
     struct tn_conf_key many[64];
@@ -165,15 +161,15 @@ START_TEST(more_keys_than_a_sentence_has_room_for_are_cut)
     OK(tn_conf_read("TEXT", "last:7", many, 64, &settings));
     ck_assert_uint_eq(settings.bytes, 7);
 }
-END_TEST
 
-START_TEST(more_keys_than_are_kept_in_mind_break_the_contract)
+CONTRACT_TEST(pairs, more_keys_than_are_kept_in_mind_break_the_contract)
 {
     OK(tn_conf_read("TEXT", "", keys, 65, &settings));
 }
-END_TEST
 
-START_TEST(pieces_are_what_stands_between_separators)
+GROUP(words, NULL)
+
+TEST(words, pieces_are_what_stands_between_separators)
 {
     struct tn_words rest = text_of(" a, ,b");
     struct tn_words piece;
@@ -187,9 +183,8 @@ START_TEST(pieces_are_what_stands_between_separators)
     ck_assert(tn_words_next(&rest, ',', &piece) && tn_words_is(piece, ""));
     ck_assert(!tn_words_next(&rest, ',', &piece));
 }
-END_TEST
 
-START_TEST(a_list_is_unwrapped_once)
+TEST(words, a_list_is_unwrapped_once)
 {
     struct tn_words list = text_of("[[a],b]");
 
@@ -205,7 +200,6 @@ START_TEST(a_list_is_unwrapped_once)
     list = text_of("a]");
     ck_assert(!tn_words_unwrap(&list));
 }
-END_TEST
 
 static const struct {
     const char *words;
@@ -239,7 +233,7 @@ static const struct {
 };
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-START_TEST(sizes_are_whole_numbers_with_a_unit)
+TEST_LOOP(words, sizes_are_whole_numbers_with_a_unit, 0, SIZES)
 {
     uint64_t bytes = 77;
 
@@ -247,9 +241,8 @@ START_TEST(sizes_are_whole_numbers_with_a_unit)
                   sizes[_i].words);
     ck_assert_uint_eq(bytes, sizes[_i].good ? sizes[_i].bytes : 77);
 }
-END_TEST
 
-START_TEST(a_byte_behind_the_text_plays_no_part)
+TEST(words, a_byte_behind_the_text_plays_no_part)
 {
     uint64_t value = 0;
 
@@ -259,9 +252,8 @@ START_TEST(a_byte_behind_the_text_plays_no_part)
     ck_assert_uint_eq(value, 12);
     ck_assert(!tn_words_size((struct tn_words){"1\0", 2}, &value)); /* NUL is no unit */
 }
-END_TEST
 
-START_TEST(numbers_end_below_two_to_the_64)
+TEST(words, numbers_end_below_two_to_the_64)
 {
     uint64_t value = 0;
 
@@ -273,7 +265,6 @@ START_TEST(numbers_end_below_two_to_the_64)
     ck_assert(!tn_words_number(text_of(""), &value));
     ck_assert_uint_eq(value, UINT64_MAX);
 }
-END_TEST
 
 static const struct {
     const char *words;
@@ -304,37 +295,11 @@ static const struct {
 };
 enum { DECIMALS = sizeof decimals / sizeof decimals[0] };
 
-START_TEST(decimals_have_digits_and_one_point)
+TEST_LOOP(words, decimals_have_digits_and_one_point, 0, DECIMALS)
 {
     double value = 77;
 
     ck_assert_msg(tn_words_decimal(text_of(decimals[_i].words), &value) == decimals[_i].good,
                   "'%s'", decimals[_i].words);
     ck_assert_double_eq_tol(value, decimals[_i].good ? decimals[_i].value : 77, 1e-15);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("conf");
-    TCase *pairs = tcase_create("pairs");
-    TCase *words = tcase_create("words");
-
-    suite_add_tcase(suite, pairs);
-    tcase_add_test(pairs, pairs_are_read_in_any_order);
-    tcase_add_test(pairs, blanks_around_words_mean_nothing);
-    tcase_add_loop_test(pairs, a_text_without_words_says_nothing, 0, 4);
-    tcase_add_test(pairs, commas_and_colons_in_brackets_belong_to_the_value);
-    tcase_add_loop_test(pairs, what_is_wrong_is_named_with_what_is_allowed, 0, WRONG);
-    tcase_add_test(pairs, a_word_without_end_is_cut_and_what_is_allowed_is_still_said);
-    tcase_add_test(pairs, more_keys_than_a_sentence_has_room_for_are_cut);
-    unit_add_contract_test(pairs, more_keys_than_are_kept_in_mind_break_the_contract);
-    suite_add_tcase(suite, words);
-    tcase_add_test(words, pieces_are_what_stands_between_separators);
-    tcase_add_test(words, a_list_is_unwrapped_once);
-    tcase_add_loop_test(words, sizes_are_whole_numbers_with_a_unit, 0, SIZES);
-    tcase_add_test(words, a_byte_behind_the_text_plays_no_part);
-    tcase_add_test(words, numbers_end_below_two_to_the_64);
-    tcase_add_loop_test(words, decimals_have_digits_and_one_point, 0, DECIMALS);
-    return test_main(suite);
 }

@@ -14,8 +14,10 @@ static uint64_t launches(void)
 
 enum { ALLOCATIONS_MAX = 16 }; /* of a first take */
 
+GROUP(save, set_up)
+
 /* One host allocation or the other: nothing is counted that is not there. */
-START_TEST(a_take_without_host_memory_leaves_nothing)
+TEST_LOOP(save, a_take_without_host_memory_leaves_nothing, 1, ALLOCATIONS_MAX + 1)
 {
     tarn_checkpoint *checkpoint = NULL;
     tarn_status status;
@@ -35,9 +37,8 @@ START_TEST(a_take_without_host_memory_leaves_nothing)
     ck_assert_uint_eq(unit_stats(device->default_pool).live_count, 0);
     ck_assert_uint_eq(pool->claims.checkpoint_count, 0);
 }
-END_TEST
 
-START_TEST(bytes_are_as_of_the_stream_at_the_call)
+TEST(save, bytes_are_as_of_the_stream_at_the_call)
 {
     void *address = unit_alloc(pool, 4096, stream);
     tarn_checkpoint *checkpoint;
@@ -50,9 +51,8 @@ START_TEST(bytes_are_as_of_the_stream_at_the_call)
     test_expect_words(stream, checkpoint->contents, 1, 1024);
     test_expect_words(stream, address, 2, 1024);
 }
-END_TEST
 
-START_TEST(all_blocks_are_copied_by_one_launch)
+TEST(save, all_blocks_are_copied_by_one_launch)
 {
     void *blocks[40];
     tarn_checkpoint *checkpoint;
@@ -77,9 +77,8 @@ START_TEST(all_blocks_are_copied_by_one_launch)
     for (uint32_t i = 0; i < 40; i++)
         ck_assert_uint_eq(test_read(stream, blocks[i]), i + 1);
 }
-END_TEST
 
-START_TEST(the_memory_is_a_block_of_the_default_pool)
+TEST(save, the_memory_is_a_block_of_the_default_pool)
 {
     tarn_checkpoint *checkpoint;
     struct tn_block *block;
@@ -94,7 +93,6 @@ START_TEST(the_memory_is_a_block_of_the_default_pool)
     tn_checkpoint_destroy(checkpoint);
     ck_assert_uint_eq(tn_pool_live_count(device->default_pool), 0);
 }
-END_TEST
 
 static void *victim;
 
@@ -105,7 +103,7 @@ static void free_victim(void)
     victim = NULL;
 }
 
-START_TEST(a_block_that_is_freed_while_memory_is_taken_is_not_saved)
+TEST(save, a_block_that_is_freed_while_memory_is_taken_is_not_saved)
 {
     void *kept = unit_alloc(pool, 5000, stream);
     tarn_checkpoint *checkpoint;
@@ -125,7 +123,6 @@ START_TEST(a_block_that_is_freed_while_memory_is_taken_is_not_saved)
     test_expect_words(stream, kept, 1, 1250);
     tn_checkpoint_destroy(checkpoint);
 }
-END_TEST
 
 static void free_last(void)
 {
@@ -133,7 +130,7 @@ static void free_last(void)
     STATUS(TARN_ERR_BUSY, tarn_pool_destroy(pool)); /* the call has it still */
 }
 
-START_TEST(when_all_is_freed_while_memory_is_taken_there_are_no_contents)
+TEST(save, when_all_is_freed_while_memory_is_taken_there_are_no_contents)
 {
     tarn_checkpoint *checkpoint;
 
@@ -151,7 +148,6 @@ START_TEST(when_all_is_freed_while_memory_is_taken_there_are_no_contents)
     tn_checkpoint_destroy(checkpoint);
     ck_assert_uint_eq(pool->claims.checkpoint_count, 0);
 }
-END_TEST
 
 static void *blocks_added[8];
 static uint32_t added;
@@ -164,7 +160,8 @@ static void add_block(void)
 }
 
 /* However often: the memory is doubled. */
-START_TEST(blocks_that_come_while_memory_is_taken_are_saved_too)
+TEST_LOOP(save, blocks_that_come_while_memory_is_taken_are_saved_too, TARN_CONTENTS_DEVICE,
+          TARN_CONTENTS_HOST + 1)
 {
     tarn_checkpoint *checkpoint;
 
@@ -185,7 +182,6 @@ START_TEST(blocks_that_come_while_memory_is_taken_are_saved_too)
         test_expect_words(stream, blocks_added[i], i, 1024);
     tn_checkpoint_destroy(checkpoint);
 }
-END_TEST
 
 static tarn_capture *begun;
 
@@ -194,7 +190,7 @@ static void begin_capture(void)
     OK(tarn_capture_begin(pool, other, CAPTURE_MODE(TARN_CAPTURE_RELAXED), &begun));
 }
 
-START_TEST(a_capture_that_begins_while_memory_is_taken_is_in_the_way)
+TEST(save, a_capture_that_begins_while_memory_is_taken_is_in_the_way)
 {
     tarn_checkpoint *checkpoint = NULL;
 
@@ -208,9 +204,10 @@ START_TEST(a_capture_that_begins_while_memory_is_taken_is_in_the_way)
     ck_assert_uint_eq(pool->claims.checkpoint_count, 0);
     OK(tarn_capture_abort(begun));
 }
-END_TEST
 
-START_TEST(another_stream_waits_for_the_copies_out)
+GROUP(load, set_up)
+
+TEST(load, another_stream_waits_for_the_copies_out)
 {
     void *address = unit_alloc(pool, 4096, stream);
     tarn_checkpoint *checkpoint;
@@ -225,7 +222,6 @@ START_TEST(another_stream_waits_for_the_copies_out)
     OK(tn_checkpoint_restore(checkpoint, other, NULL));
     test_expect_words(other, address, 1, 1024);
 }
-END_TEST
 
 static tarn_status load_on(tarn_checkpoint *made, tn_cu_stream on, struct tn_use *use)
 {
@@ -246,7 +242,7 @@ static void load(tarn_checkpoint *checkpoint, tn_cu_stream on)
     tn_contents_add_use(checkpoint, use);
 }
 
-START_TEST(a_load_on_another_stream_is_ordered_by_the_event)
+TEST(load, a_load_on_another_stream_is_ordered_by_the_event)
 {
     uint64_t waits = sim.call_count("cuStreamWaitEvent");
     tarn_checkpoint *checkpoint;
@@ -259,9 +255,8 @@ START_TEST(a_load_on_another_stream_is_ordered_by_the_event)
     ck_assert_uint_eq(sim.call_count("cuStreamWaitEvent"), waits + 1);
     tn_checkpoint_destroy(checkpoint);
 }
-END_TEST
 
-START_TEST(a_load_that_the_driver_refuses_changes_no_byte)
+TEST(load, a_load_that_the_driver_refuses_changes_no_byte)
 {
     static const char *const calls[] = {"cuLaunchKernel", "cuStreamWaitEvent"};
     void *address = unit_alloc(pool, 4096, stream);
@@ -281,10 +276,9 @@ START_TEST(a_load_that_the_driver_refuses_changes_no_byte)
     }
     tn_use_end(&device->streams, use);
 }
-END_TEST
 
 /* The copies cannot be taken back any more, so nothing fails; what comes next waits for the device. */
-START_TEST(a_refused_event_behind_a_load_is_made_up_for)
+TEST(load, a_refused_event_behind_a_load_is_made_up_for)
 {
     void *address = unit_alloc(pool, 4096, stream);
     void *contents;
@@ -313,10 +307,9 @@ START_TEST(a_refused_event_behind_a_load_is_made_up_for)
     OK(tarn_pool_trim(device->default_pool, NULL));
     ck_assert_uint_eq(tn_pool_pending_count(device->default_pool), 0);
 }
-END_TEST
 
 /* Another thread's load came between the wait and this one's. */
-START_TEST(a_load_behind_one_that_nothing_orders_is_refused)
+TEST(load, a_load_behind_one_that_nothing_orders_is_refused)
 {
     void *address = unit_alloc(pool, 4096, stream);
     tarn_checkpoint *checkpoint;
@@ -344,7 +337,6 @@ START_TEST(a_load_behind_one_that_nothing_orders_is_refused)
     test_expect_words(other, address, 1, 1024);
     tn_checkpoint_destroy(checkpoint);
 }
-END_TEST
 
 static void *make_ready(void *checkpoint)
 {
@@ -353,7 +345,7 @@ static void *make_ready(void *checkpoint)
 }
 
 /* A wait proves what was enqueued before it began, and nothing that another thread enqueues meanwhile. */
-START_TEST(a_wait_does_not_order_a_load_of_another_thread)
+TEST(load, a_wait_does_not_order_a_load_of_another_thread)
 {
     void *address = unit_alloc(pool, 4096, stream);
     tarn_checkpoint *checkpoint = take();
@@ -379,10 +371,9 @@ START_TEST(a_wait_does_not_order_a_load_of_another_thread)
     load(checkpoint, other);
     tn_checkpoint_destroy(checkpoint);
 }
-END_TEST
 
 /* The event behind the copies went with its context, and so did they. */
-START_TEST(contents_outlive_the_context_that_they_were_copied_in)
+TEST(load, contents_outlive_the_context_that_they_were_copied_in)
 {
     tn_cu_context own = test_context();
     tn_cu_context context = test_make_context();
@@ -413,10 +404,9 @@ START_TEST(contents_outlive_the_context_that_they_were_copied_in)
     tn_checkpoint_destroy(checkpoint);
     OK(tn_gpu_check(&device->gpu));
 }
-END_TEST
 
 /* C4 */
-START_TEST(digests_are_those_of_the_bytes)
+TEST(save, digests_are_those_of_the_bytes)
 {
     static const size_t sizes[] = {1, 15, 16, 17, 24, 511, 65536, 65537, 200001};
     enum { COUNT = sizeof sizes / sizeof sizes[0] };
@@ -460,10 +450,9 @@ START_TEST(digests_are_those_of_the_bytes)
     unit_expect_sentence("1 bytes at");
     tn_checkpoint_destroy(checkpoint);
 }
-END_TEST
 
 /* One bit anywhere in the bytes of a block, and in no padding. */
-START_TEST(a_flipped_bit_is_found)
+TEST(save, a_flipped_bit_is_found)
 {
     static const size_t places[] = {0, 7, 8, 65535, 65536, 99999, 199996, 200000};
     tarn_contents kinds[] = {TARN_CONTENTS_DEVICE, TARN_CONTENTS_HOST};
@@ -497,9 +486,8 @@ START_TEST(a_flipped_bit_is_found)
         tn_checkpoint_destroy(checkpoint);
     }
 }
-END_TEST
 
-START_TEST(a_verification_that_fails_leaves_nothing)
+TEST(save, a_verification_that_fails_leaves_nothing)
 {
     void *address = unit_alloc(pool, 4096, stream);
     tarn_checkpoint *checkpoint;
@@ -524,9 +512,8 @@ START_TEST(a_verification_that_fails_leaves_nothing)
     }
     ck_assert_int_ge(met, 7);
 }
-END_TEST
 
-START_TEST(host_contents_are_in_page_locked_memory)
+TEST(save, host_contents_are_in_page_locked_memory)
 {
     void *address = unit_alloc(pool, 3 * MIB, stream);
     tarn_checkpoint *checkpoint;
@@ -548,9 +535,10 @@ START_TEST(host_contents_are_in_page_locked_memory)
     ck_assert_uint_eq(test_ledger().host_allocations, hosts + 1);
     tn_checkpoint_destroy(checkpoint);
 }
-END_TEST
 
-START_TEST(contents_dropped_while_another_stream_reads_them_are_kept)
+GROUP(drop, set_up)
+
+TEST(drop, contents_dropped_while_another_stream_reads_them_are_kept)
 {
     void *address = unit_alloc(pool, 4096, other);
     tarn_checkpoint *checkpoint;
@@ -574,9 +562,8 @@ START_TEST(contents_dropped_while_another_stream_reads_them_are_kept)
     ck_assert_uint_eq(tn_pool_pending_count(device->default_pool), 0);
     OK(tarn_pool_validate(device->default_pool));
 }
-END_TEST
 
-START_TEST(bytes_that_nobody_asked_for_are_not_copied)
+TEST(save, bytes_that_nobody_asked_for_are_not_copied)
 {
     char *first = unit_alloc(pool, 1000, stream); /* of 1024 */
     char *second = unit_alloc(pool, 1024, stream);
@@ -592,9 +579,8 @@ START_TEST(bytes_that_nobody_asked_for_are_not_copied)
     test_expect_words(stream, first + 1000, 3, 6);
     test_expect_words(stream, second, 2, 256);
 }
-END_TEST
 
-START_TEST(a_stream_that_loads_twice_has_one_use)
+TEST(load, a_stream_that_loads_twice_has_one_use)
 {
     tarn_checkpoint *checkpoint;
     uint64_t events;
@@ -608,45 +594,4 @@ START_TEST(a_stream_that_loads_twice_has_one_use)
     ck_assert_uint_eq(test_ledger().events, events);
     ck_assert_ptr_nonnull(tn_block_uses(unit_block(checkpoint->contents)));
     ck_assert_ptr_null(tn_block_uses(unit_block(checkpoint->contents))->next);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("contents");
-    TCase *save = tcase_create("save");
-    TCase *load = tcase_create("load");
-    TCase *drop = tcase_create("drop");
-
-    tcase_add_checked_fixture(save, set_up, NULL);
-    tcase_set_timeout(save, 60);
-    tcase_add_loop_test(save, a_take_without_host_memory_leaves_nothing, 1, ALLOCATIONS_MAX + 1);
-    tcase_add_test(save, bytes_are_as_of_the_stream_at_the_call);
-    tcase_add_test(save, all_blocks_are_copied_by_one_launch);
-    tcase_add_test(save, digests_are_those_of_the_bytes);
-    tcase_add_test(save, a_flipped_bit_is_found);
-    tcase_add_test(save, a_verification_that_fails_leaves_nothing);
-    tcase_add_test(save, host_contents_are_in_page_locked_memory);
-    tcase_add_test(save, bytes_that_nobody_asked_for_are_not_copied);
-    tcase_add_test(save, the_memory_is_a_block_of_the_default_pool);
-    tcase_add_test(save, a_block_that_is_freed_while_memory_is_taken_is_not_saved);
-    tcase_add_test(save, when_all_is_freed_while_memory_is_taken_there_are_no_contents);
-    tcase_add_loop_test(save, blocks_that_come_while_memory_is_taken_are_saved_too,
-                        TARN_CONTENTS_DEVICE, TARN_CONTENTS_HOST + 1);
-    tcase_add_test(save, a_capture_that_begins_while_memory_is_taken_is_in_the_way);
-    suite_add_tcase(suite, save);
-    tcase_add_checked_fixture(load, set_up, NULL);
-    tcase_add_test(load, another_stream_waits_for_the_copies_out);
-    tcase_add_test(load, a_load_on_another_stream_is_ordered_by_the_event);
-    tcase_add_test(load, a_load_that_the_driver_refuses_changes_no_byte);
-    tcase_add_test(load, a_refused_event_behind_a_load_is_made_up_for);
-    tcase_add_test(load, a_load_behind_one_that_nothing_orders_is_refused);
-    tcase_add_test(load, a_wait_does_not_order_a_load_of_another_thread);
-    tcase_add_test(load, contents_outlive_the_context_that_they_were_copied_in);
-    tcase_add_test(load, a_stream_that_loads_twice_has_one_use);
-    suite_add_tcase(suite, load);
-    tcase_add_checked_fixture(drop, set_up, NULL);
-    tcase_add_test(drop, contents_dropped_while_another_stream_reads_them_are_kept);
-    suite_add_tcase(suite, drop);
-    return test_main(suite);
 }

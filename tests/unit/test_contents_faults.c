@@ -102,7 +102,9 @@ static bool take_with_fault(tarn_contents contents, int fault, uint64_t nth)
     return failed;
 }
 
-START_TEST(a_take_that_fails_while_memory_is_taken_anew_leaves_nothing)
+GROUP(take, make_pool)
+
+TEST_LOOP(take, a_take_that_fails_while_memory_is_taken_anew_leaves_nothing, 0, 2 * FAULT_COUNT)
 {
     tarn_contents contents = _i < FAULT_COUNT ? TARN_CONTENTS_DEVICE : TARN_CONTENTS_HOST;
     bool failed = true;
@@ -124,10 +126,9 @@ START_TEST(a_take_that_fails_while_memory_is_taken_anew_leaves_nothing)
     }
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
 /* The device may write to it still: nobody else gets it before a wait. */
-START_TEST(what_a_verification_writes_is_nobody_elses_before_a_wait)
+TEST(take, what_a_verification_writes_is_nobody_elses_before_a_wait)
 {
     tarn_checkpoint *checkpoint;
     uint64_t before;
@@ -146,19 +147,4 @@ START_TEST(what_a_verification_writes_is_nobody_elses_before_a_wait)
     tn_pinned_usage(&device->gpu, &bytes, &after);
     ck_assert_uint_gt(after, before);
     tn_checkpoint_destroy(checkpoint);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("contents_faults");
-    TCase *tcase = tcase_create("take");
-
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
-    tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, a_take_that_fails_while_memory_is_taken_anew_leaves_nothing, 0,
-                        2 * FAULT_COUNT);
-    tcase_add_test(tcase, what_a_verification_writes_is_nobody_elses_before_a_wait);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

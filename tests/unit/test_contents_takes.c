@@ -27,8 +27,11 @@ static void free_then_make_larger(void)
     make_larger();
 }
 
+GROUP(take, set_up)
+
 /* _i: where the contents are. Each place has to have room for the bytes, not only for the tables. */
-START_TEST(bytes_that_grow_while_memory_is_taken_have_room)
+TEST_LOOP(take, bytes_that_grow_while_memory_is_taken_have_room, TARN_CONTENTS_DEVICE,
+          TARN_CONTENTS_HOST + 1)
 {
     tarn_checkpoint *checkpoint;
     uint64_t saved_bytes;
@@ -48,11 +51,10 @@ START_TEST(bytes_that_grow_while_memory_is_taken_have_room)
     test_expect_words(stream, large_block, 5, MIB / 4);
     tn_checkpoint_destroy(checkpoint);
 }
-END_TEST
 
 /* A take whose last call the driver refuses: the kernels before that run, and the pool is to know of them without the
  * checkpoint, whose record another pool's gets. */
-START_TEST(a_take_that_fails_behind_its_kernels_is_waited_for)
+TEST_LOOP(take, a_take_that_fails_behind_its_kernels_is_waited_for, 0, 2)
 {
     tarn_pool *second = unit_pool_of(device, "second", 0);
     void *address = unit_alloc(pool, 4096, stream);
@@ -83,16 +85,4 @@ START_TEST(a_take_that_fails_behind_its_kernels_is_waited_for)
     test_expect_words(other, address, 1, 1024);
     tn_checkpoint_destroy(foreign);
     tn_checkpoint_destroy(first);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("contents_takes");
-    TCase *tcase = test_case(suite, "take", set_up, NULL);
-
-    tcase_add_loop_test(tcase, bytes_that_grow_while_memory_is_taken_have_room,
-                        TARN_CONTENTS_DEVICE, TARN_CONTENTS_HOST + 1);
-    tcase_add_loop_test(tcase, a_take_that_fails_behind_its_kernels_is_waited_for, 0, 2);
-    return test_main(suite);
 }

@@ -57,7 +57,9 @@ static void expect(size_t at, bool corresponds)
     ck_assert_msg(differences[at].corresponds == corresponds, "difference %zu", at);
 }
 
-START_TEST(without_addresses_nothing_is_asked)
+GROUP(correspond, open_device)
+
+TEST(correspond, without_addresses_nothing_is_asked)
 {
     uint64_t allocations;
 
@@ -70,9 +72,8 @@ START_TEST(without_addresses_nothing_is_asked)
     expect(0, false);
     ck_assert_ptr_null(differences[0].blocks[0].address);
 }
-END_TEST
 
-START_TEST(a_block_takes_the_others_place_throughout)
+TEST(correspond, a_block_takes_the_others_place_throughout)
 {
     differ(blocks[0], blocks[1]);
     differ(blocks[0] + 40, blocks[1] + 40);
@@ -85,9 +86,8 @@ START_TEST(a_block_takes_the_others_place_throughout)
     ck_assert_ptr_eq(differences[1].blocks[1].address, blocks[1]);
     ck_assert_uint_eq(differences[1].blocks[1].bytes, BYTES);
 }
-END_TEST
 
-START_TEST(a_block_has_one_counterpart_and_is_that_of_one)
+TEST(correspond, a_block_has_one_counterpart_and_is_that_of_one)
 {
     differ(blocks[0], blocks[1]);
     differ(blocks[0], blocks[2]);
@@ -99,9 +99,8 @@ START_TEST(a_block_has_one_counterpart_and_is_that_of_one)
     expect(2, false);
     expect(3, true);
 }
-END_TEST
 
-START_TEST(offset_and_requested_size_are_the_same)
+TEST(correspond, offset_and_requested_size_are_the_same)
 {
     differ(blocks[0], blocks[1] + 8);
     differ(blocks[0], blocks[5]);
@@ -112,9 +111,8 @@ START_TEST(offset_and_requested_size_are_the_same)
     expect(2, true);
     ck_assert_ptr_eq(differences[1].blocks[1].address, blocks[5]);
 }
-END_TEST
 
-START_TEST(what_both_name_at_one_place_stays_itself)
+TEST(correspond, what_both_name_at_one_place_stays_itself)
 {
     share(blocks[1] + BYTES - 1);
     share(blocks[4]);
@@ -126,9 +124,8 @@ START_TEST(what_both_name_at_one_place_stays_itself)
     expect(1, true);
     expect(2, false);
 }
-END_TEST
 
-START_TEST(an_address_beside_a_block_is_none_of_it)
+TEST(correspond, an_address_beside_a_block_is_none_of_it)
 {
     const struct tn_block *last = unit_block(blocks[5]);
 
@@ -138,9 +135,8 @@ START_TEST(an_address_beside_a_block_is_none_of_it)
     correspond();
     expect(0, true);
 }
-END_TEST
 
-START_TEST(freed_memory_corresponds_to_nothing)
+TEST(correspond, freed_memory_corresponds_to_nothing)
 {
     char *elsewhere = unit_alloc(pool, 4 * MIB, stream);
 
@@ -157,9 +153,8 @@ START_TEST(freed_memory_corresponds_to_nothing)
     ck_assert_ptr_null(differences[0].blocks[0].address);
     ck_assert_ptr_eq(differences[0].blocks[1].address, blocks[1]);
 }
-END_TEST
 
-START_TEST(blocks_of_another_pool_may_take_the_place)
+TEST(correspond, blocks_of_another_pool_may_take_the_place)
 {
     char *its = unit_alloc(unit_pool_of(device, "other", 0), BYTES, stream);
 
@@ -167,9 +162,8 @@ START_TEST(blocks_of_another_pool_may_take_the_place)
     correspond();
     expect(0, true);
 }
-END_TEST
 
-START_TEST(many_blocks_are_told_apart)
+TEST(correspond, many_blocks_are_told_apart)
 {
     char *many[MOST];
 
@@ -190,10 +184,9 @@ START_TEST(many_blocks_are_told_apart)
     for (size_t i = 0; i < MOST; i++)
         expect(i, true);
 }
-END_TEST
 
 /* Two blocks in small tables: some have one place there. */
-START_TEST(blocks_whose_numbers_have_one_place_are_told_apart)
+TEST(correspond, blocks_whose_numbers_have_one_place_are_told_apart)
 {
     for (size_t i = 0; i < 100; i++) {
         char *other = unit_alloc(pool, BYTES, stream);
@@ -208,9 +201,8 @@ START_TEST(blocks_whose_numbers_have_one_place_are_told_apart)
         expect(2, false);
     }
 }
-END_TEST
 
-START_TEST(without_memory_nothing_is_left)
+TEST(correspond, without_memory_nothing_is_left)
 {
     uint64_t failures = 0;
     tarn_status status;
@@ -229,24 +221,4 @@ START_TEST(without_memory_nothing_is_left)
     ck_assert_uint_eq(
         failures, 8); /* four arrays here; of what is looked up two, and a record for each pool */
     expect(0, true);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("correspond");
-    TCase *tcase = test_case(suite, "correspond", open_device, NULL);
-
-    tcase_add_test(tcase, without_addresses_nothing_is_asked);
-    tcase_add_test(tcase, a_block_takes_the_others_place_throughout);
-    tcase_add_test(tcase, a_block_has_one_counterpart_and_is_that_of_one);
-    tcase_add_test(tcase, offset_and_requested_size_are_the_same);
-    tcase_add_test(tcase, what_both_name_at_one_place_stays_itself);
-    tcase_add_test(tcase, an_address_beside_a_block_is_none_of_it);
-    tcase_add_test(tcase, freed_memory_corresponds_to_nothing);
-    tcase_add_test(tcase, blocks_of_another_pool_may_take_the_place);
-    tcase_add_test(tcase, many_blocks_are_told_apart);
-    tcase_add_test(tcase, blocks_whose_numbers_have_one_place_are_told_apart);
-    tcase_add_test(tcase, without_memory_nothing_is_left);
-    return test_main(suite);
 }

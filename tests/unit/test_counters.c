@@ -19,7 +19,9 @@ static void expect_peaks(uint64_t small, uint64_t large, uint64_t all)
     ck_assert_uint_eq(metric.peak[TN_ALL_KINDS], all);
 }
 
-START_TEST(the_peak_of_both_kinds_is_of_one_time)
+GROUP(metric, clear)
+
+TEST(metric, the_peak_of_both_kinds_is_of_one_time)
 {
     tn_metric_add(&metric, TN_HEAP_SMALL, 5);
     tn_metric_remove(&metric, TN_HEAP_SMALL, 5);
@@ -30,9 +32,8 @@ START_TEST(the_peak_of_both_kinds_is_of_one_time)
     ck_assert_uint_eq(tn_metric_current(&metric, TN_HEAP_SMALL), 4);
     ck_assert_uint_eq(tn_metric_all(&metric), 7);
 }
-END_TEST
 
-START_TEST(a_reset_peak_is_what_is_there)
+TEST(metric, a_reset_peak_is_what_is_there)
 {
     tn_metric_add(&metric, TN_HEAP_SMALL, 5);
     tn_metric_add(&metric, TN_HEAP_LARGE, 2);
@@ -42,9 +43,8 @@ START_TEST(a_reset_peak_is_what_is_there)
     tn_metric_add(&metric, TN_HEAP_SMALL, 1);
     expect_peaks(2, 2, 4);
 }
-END_TEST
 
-START_TEST(reset_totals_are_counted_from_where_they_are)
+TEST(metric, reset_totals_are_counted_from_where_they_are)
 {
     tn_metric_add(&metric, TN_HEAP_LARGE, 7);
     tn_metric_remove(&metric, TN_HEAP_LARGE, 2);
@@ -55,16 +55,14 @@ START_TEST(reset_totals_are_counted_from_where_they_are)
     ck_assert_uint_eq(tn_metric_current(&metric, TN_HEAP_LARGE), 6);
     ck_assert_uint_eq(tn_metric_current(&metric, TN_HEAP_SMALL), 0);
 }
-END_TEST
 
-START_TEST(more_than_there_is_cannot_be_taken_off)
+CONTRACT_TEST(metric, more_than_there_is_cannot_be_taken_off)
 {
     tn_metric_add(&metric, TN_HEAP_SMALL, 5);
     tn_metric_remove(&metric, TN_HEAP_LARGE, 1); /* P8 */
 }
-END_TEST
 
-START_TEST(blocks_are_small_or_large_by_their_bytes)
+TEST(metric, blocks_are_small_or_large_by_their_bytes)
 {
     struct tn_metric both[TN_METRICS] = {{.peak = {0}}};
 
@@ -78,10 +76,9 @@ START_TEST(blocks_are_small_or_large_by_their_bytes)
     ck_assert_uint_eq(tn_metric_current(&both[TN_PENDING_BLOCKS], TN_HEAP_SMALL), 0);
     ck_assert_uint_eq(both[TN_PENDING_BYTES].allocated[TN_HEAP_SMALL], 512);
 }
-END_TEST
 
 /* Below what there was when the pool was last locked, nothing is a peak. */
-START_TEST(a_heaps_peak_is_above_what_there_was)
+TEST(metric, a_heaps_peak_is_above_what_there_was)
 {
     struct tn_heap_counters counters = {.freed = {3, 3000, 2000}};
 
@@ -97,7 +94,6 @@ START_TEST(a_heaps_peak_is_above_what_there_was)
     ck_assert_uint_eq(counters.peak.bytes, 584);
     ck_assert_uint_eq(counters.peak.requested, 500);
 }
-END_TEST
 
 static tarn_pool *pool;
 static tn_cu_stream stream;
@@ -130,7 +126,9 @@ static uint64_t peak_of(int id, int kind)
     return pool->counters.metrics[id].peak[kind];
 }
 
-START_TEST(what_arenas_count_is_the_pools_when_it_is_locked)
+GROUP(collecting, warm_up)
+
+TEST(collecting, what_arenas_count_is_the_pools_when_it_is_locked)
 {
     struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL];
     struct tn_heap_counters *own = &arena->heaps[TN_HEAP_SMALL]->counters;
@@ -161,10 +159,9 @@ START_TEST(what_arenas_count_is_the_pools_when_it_is_locked)
     OK(tarn_free(first));
     OK(tarn_free(large));
 }
-END_TEST
 
 /* What waits for streams is active all the while. */
-START_TEST(peaks_of_active_blocks_are_above_what_waits)
+TEST(collecting, peaks_of_active_blocks_are_above_what_waits)
 {
     tn_cu_stream other = test_stream();
     void *pending = unit_alloc(pool, 8192, stream);
@@ -185,15 +182,16 @@ START_TEST(peaks_of_active_blocks_are_above_what_waits)
     ck_assert_uint_eq(peak_of(TN_ACTIVE_BYTES, TN_HEAP_SMALL), 8192 + 4096);
     ck_assert_uint_eq(peak_of(TN_ACTIVE_BYTES, TN_ALL_KINDS), 8192 + 4096);
 }
-END_TEST
 
 static uint64_t summed(tarn_device *device)
 {
     return device->counters.sums.peaks[TN_LIVE_BYTES][TN_ALL_KINDS];
 }
 
+GROUP(sums, NULL)
+
 /* P35 */
-START_TEST(a_device_has_the_sums_of_what_its_pools_have_published)
+TEST(sums, a_device_has_the_sums_of_what_its_pools_have_published)
 {
     tarn_device *device = unit_device();
     tarn_pool *pools[2] = {unit_pool(device), unit_pool(device)};
@@ -225,29 +223,4 @@ START_TEST(a_device_has_the_sums_of_what_its_pools_have_published)
     ck_assert_uint_eq(summed(device), 0);
     OK(tarn_device_stats(device, &stats));
     ck_assert_uint_eq(stats.live_bytes.all.peak, 3 * MIB); /* which were live at one time */
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("counters");
-    TCase *metrics = tcase_create("metric");
-    TCase *collecting = tcase_create("collecting");
-    TCase *sums = tcase_create("sums");
-
-    tcase_add_checked_fixture(metrics, clear, NULL);
-    tcase_add_test(metrics, the_peak_of_both_kinds_is_of_one_time);
-    tcase_add_test(metrics, a_reset_peak_is_what_is_there);
-    tcase_add_test(metrics, reset_totals_are_counted_from_where_they_are);
-    unit_add_contract_test(metrics, more_than_there_is_cannot_be_taken_off);
-    tcase_add_test(metrics, blocks_are_small_or_large_by_their_bytes);
-    tcase_add_test(metrics, a_heaps_peak_is_above_what_there_was);
-    suite_add_tcase(suite, metrics);
-    tcase_add_checked_fixture(collecting, warm_up, NULL);
-    tcase_add_test(collecting, what_arenas_count_is_the_pools_when_it_is_locked);
-    tcase_add_test(collecting, peaks_of_active_blocks_are_above_what_waits);
-    tcase_add_test(sums, a_device_has_the_sums_of_what_its_pools_have_published);
-    suite_add_tcase(suite, sums);
-    suite_add_tcase(suite, collecting);
-    return test_main(suite);
 }

@@ -2,7 +2,9 @@
 #include "support/world.h"
 #include "unit/unit.h"
 
-START_TEST(the_peak_is_the_most_that_was_mapped)
+GROUP(charge, NULL)
+
+TEST(charge, the_peak_is_the_most_that_was_mapped)
 {
     tarn_device *device = unit_device();
 
@@ -16,9 +18,8 @@ START_TEST(the_peak_is_the_most_that_was_mapped)
     tn_device_count_unmapped(device, TN_HEAP_LARGE, 6 * TN_MIB);
     tn_device_count_unmapped(device, TN_HEAP_SMALL, 2 * TN_MIB);
 }
-END_TEST
 
-START_TEST(what_cannot_be_mapped_does_not_count_to_the_peak)
+TEST(charge, what_cannot_be_mapped_does_not_count_to_the_peak)
 {
     tarn_device *device = unit_device();
     tarn_pool *pool = unit_pool_of(device, "small", 32 * TN_MIB);
@@ -28,9 +29,8 @@ START_TEST(what_cannot_be_mapped_does_not_count_to_the_peak)
     ck_assert_uint_eq(device->counters.mapped[TN_CHUNK_BYTES].peak[TN_ALL_KINDS], 0);
     ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
 }
-END_TEST
 
-START_TEST(segments_that_are_gone_are_counted_off)
+TEST(charge, segments_that_are_gone_are_counted_off)
 {
     static const enum tn_metric_id ids[] = {TN_SEGMENTS, TN_SEGMENT_BYTES};
     tarn_device *device = unit_device();
@@ -44,17 +44,4 @@ START_TEST(segments_that_are_gone_are_counted_off)
         ck_assert_uint_eq(tn_metric_all(&mapped[ids[i]]), 0);
         ck_assert_uint_gt(mapped[ids[i]].freed[TN_HEAP_LARGE], 0);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("device");
-    TCase *charge = tcase_create("charge");
-
-    tcase_add_test(charge, the_peak_is_the_most_that_was_mapped);
-    tcase_add_test(charge, what_cannot_be_mapped_does_not_count_to_the_peak);
-    tcase_add_test(charge, segments_that_are_gone_are_counted_off);
-    suite_add_tcase(suite, charge);
-    return test_main(suite);
 }

@@ -25,7 +25,9 @@ static void expect_divisions(const uint32_t *divisions)
                       options.roundup_power2_divisions[i], divisions[i]);
 }
 
-START_TEST(defaults_are_filled_in)
+GROUP(device_options, NULL)
+
+TEST(device_options, defaults_are_filled_in)
 {
     complete();
     ck_assert_uint_eq(options.region_bytes, 4 * TN_TIB);
@@ -34,17 +36,15 @@ START_TEST(defaults_are_filled_in)
     ck_assert(!options.no_record_stream_reuse);
     expect_divisions((uint32_t[TARN_ROUNDUP_SIZES]){0});
 }
-END_TEST
 
-START_TEST(a_caches_limit_of_0_is_the_default_and_no_cache_is_none)
+TEST(device_options, a_caches_limit_of_0_is_the_default_and_no_cache_is_none)
 {
     ck_assert_uint_eq(tn_cache_bytes(0, 7), 7);
     ck_assert_uint_eq(tn_cache_bytes(5, 7), 5);
     ck_assert_uint_eq(tn_cache_bytes(TARN_NO_CACHE, 7), 0);
 }
-END_TEST
 
-START_TEST(divisions_of_options_are_powers_of_two)
+TEST(device_options, divisions_of_options_are_powers_of_two)
 {
     for (int i = 0; i < TARN_ROUNDUP_SIZES; i++) {
         complete();
@@ -55,9 +55,8 @@ START_TEST(divisions_of_options_are_powers_of_two)
         unit_expect_sentence("roundup_power2_divisions");
     }
 }
-END_TEST
 
-START_TEST(a_text_overrides_what_it_names_and_nothing_else)
+TEST(device_options, a_text_overrides_what_it_names_and_nothing_else)
 {
     complete();
     options.limit_bytes = 5;
@@ -72,9 +71,8 @@ START_TEST(a_text_overrides_what_it_names_and_nothing_else)
     OK(tn_device_options_override(&options, "limit_bytes:0"));
     ck_assert_uint_eq(options.limit_bytes, 0);
 }
-END_TEST
 
-START_TEST(each_key_sets_its_option)
+TEST(device_options, each_key_sets_its_option)
 {
     OK(override("per_process_memory_fraction:0.75"));
     ck_assert_double_eq(options.memory_fraction, 0.75);
@@ -117,9 +115,8 @@ START_TEST(each_key_sets_its_option)
     ck_assert(!options.no_record_stream_reuse);
     OK(override("expandable_segments:True,backend:native"));
 }
-END_TEST
 
-START_TEST(one_number_rounds_all_sizes)
+TEST(device_options, one_number_rounds_all_sizes)
 {
     OK(override("roundup_power2_divisions:8"));
     expect_divisions(
@@ -127,10 +124,9 @@ START_TEST(one_number_rounds_all_sizes)
     OK(tn_device_options_override(&options, "roundup_power2_divisions:0"));
     expect_divisions((uint32_t[TARN_ROUNDUP_SIZES]){0});
 }
-END_TEST
 
 /* The texts of PyTorch's documentation and tests, and what PyTorch makes of them. */
-START_TEST(a_list_has_a_number_for_each_size)
+TEST(device_options, a_list_has_a_number_for_each_size)
 {
     OK(override("roundup_power2_divisions:[64:8,256:4,>:1]"));
     expect_divisions(
@@ -149,7 +145,6 @@ START_TEST(a_list_has_a_number_for_each_size)
     OK(tn_device_options_override(&options, "roundup_power2_divisions:[4:2]"));
     expect_divisions((uint32_t[TARN_ROUNDUP_SIZES]){2, 2, 2});
 }
-END_TEST
 
 /* Key, value, and what the sentence says is allowed. */
 static const char *const wrong[][3] = {
@@ -208,7 +203,8 @@ static const char *const wrong[][3] = {
 };
 enum { WRONG = sizeof wrong / sizeof wrong[0] };
 
-START_TEST(a_value_that_is_not_allowed_is_named_with_its_key_and_changes_nothing)
+TEST_LOOP(device_options, a_value_that_is_not_allowed_is_named_with_its_key_and_changes_nothing, 0,
+          WRONG)
 {
     tarn_device_options before;
     char text[200];
@@ -226,10 +222,9 @@ START_TEST(a_value_that_is_not_allowed_is_named_with_its_key_and_changes_nothing
     unit_expect_sentence(wrong[_i][2]);
     ck_assert_int_eq(memcmp(&before, &options, sizeof before), 0);
 }
-END_TEST
 
 /* PyTorch's keys for which Tarn has nothing are errors, too. */
-START_TEST(a_key_that_is_none_is_named_beside_those_that_are)
+TEST(device_options, a_key_that_is_none_is_named_beside_those_that_are)
 {
     static const char *const none[] = {"max_split_size_mb:512", "garbage_collection_threshold:0.8",
                                        "memory_fraction:0.5", "limit:1G"};
@@ -245,24 +240,4 @@ START_TEST(a_key_that_is_none_is_named_beside_those_that_are)
             "pinned_cache_limit_bytes, region_bytes, unrouted, null_stream, move_limit_bytes, "
             "roundup_power2_divisions, graph_capture_record_stream_reuse, expandable_segments, backend");
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("device_options");
-    TCase *tcase = tcase_create("device_options");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_test(tcase, defaults_are_filled_in);
-    tcase_add_test(tcase, a_caches_limit_of_0_is_the_default_and_no_cache_is_none);
-    tcase_add_test(tcase, divisions_of_options_are_powers_of_two);
-    tcase_add_test(tcase, a_text_overrides_what_it_names_and_nothing_else);
-    tcase_add_test(tcase, each_key_sets_its_option);
-    tcase_add_test(tcase, one_number_rounds_all_sizes);
-    tcase_add_test(tcase, a_list_has_a_number_for_each_size);
-    tcase_add_loop_test(
-        tcase, a_value_that_is_not_allowed_is_named_with_its_key_and_changes_nothing, 0, WRONG);
-    tcase_add_test(tcase, a_key_that_is_none_is_named_beside_those_that_are);
-    return test_main(suite);
 }

@@ -73,7 +73,9 @@ static tn_cu_stream leave_for_long(void **small, void **large)
     return left;
 }
 
-START_TEST(an_arena_unused_for_long_ends)
+GROUP(memory, make_arenas)
+
+TEST(memory, an_arena_unused_for_long_ends)
 {
     tn_cu_stream left = leave(NULL, NULL);
     uint64_t arenas = pool->arenas.count;
@@ -88,10 +90,9 @@ START_TEST(an_arena_unused_for_long_ends)
     ck_assert_ptr_eq(pool->segments.dormant.first->grower->arena, pool->segments.dormant.arena);
     ck_assert_ptr_nonnull(arena_of(other)); /* it has a live block */
 }
-END_TEST
 
 /* Its later work comes behind its earlier work, as if nothing had happened. */
-START_TEST(a_stream_that_comes_back_finds_its_memory)
+TEST(memory, a_stream_that_comes_back_finds_its_memory)
 {
     void *small;
     void *large;
@@ -114,9 +115,8 @@ START_TEST(a_stream_that_comes_back_finds_its_memory)
     OK(tarn_free(younger));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_stream_that_has_come_back_is_waited_for_longer)
+TEST(memory, a_stream_that_has_come_back_is_waited_for_longer)
 {
     tn_cu_stream left = leave_for_long(NULL, NULL);
 
@@ -130,9 +130,8 @@ START_TEST(a_stream_that_has_come_back_is_waited_for_longer)
     tend();
     ck_assert_ptr_null(arena_of(left));
 }
-END_TEST
 
-START_TEST(no_other_stream_gets_dormant_memory)
+TEST(memory, no_other_stream_gets_dormant_memory)
 {
     void *small;
     void *large;
@@ -149,9 +148,8 @@ START_TEST(no_other_stream_gets_dormant_memory)
     OK(tarn_pool_validate(pool));
     sim.resume_work();
 }
-END_TEST
 
-START_TEST(an_arena_that_something_needs_does_not_end)
+TEST(memory, an_arena_that_something_needs_does_not_end)
 {
     tn_cu_stream streams[] = {test_stream(), test_stream(), test_stream(), test_stream()};
     tarn_checkpoint *checkpoint;
@@ -177,11 +175,10 @@ START_TEST(an_arena_that_something_needs_does_not_end)
     sim.resume_work();
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* Wherever they lay, a restore brings them back to the arena. */
 /* Sections that are captured again behind restores find the same idle memory. */
-START_TEST(while_a_pool_has_checkpoints_no_arena_ends)
+TEST(memory, while_a_pool_has_checkpoints_no_arena_ends)
 {
     tarn_checkpoint *checkpoint;
     tn_cu_stream left;
@@ -193,9 +190,8 @@ START_TEST(while_a_pool_has_checkpoints_no_arena_ends)
     tend();
     ck_assert_ptr_null(arena_of(left));
 }
-END_TEST
 
-START_TEST(an_arena_to_which_saved_blocks_come_back_does_not_end)
+TEST(memory, an_arena_to_which_saved_blocks_come_back_does_not_end)
 {
     tn_cu_stream left = leave(NULL, NULL);
     struct tn_order order = unit_order(device, left);
@@ -213,9 +209,8 @@ START_TEST(an_arena_to_which_saved_blocks_come_back_does_not_end)
     tend();
     ck_assert_ptr_null(arena_of(left));
 }
-END_TEST
 
-START_TEST(memory_that_is_proven_is_anyones_at_once)
+TEST(memory, memory_that_is_proven_is_anyones_at_once)
 {
     void *large;
     tn_cu_stream left = leave(NULL, &large);
@@ -229,9 +224,8 @@ START_TEST(memory_that_is_proven_is_anyones_at_once)
     ck_assert_ptr_eq(unit_alloc(pool, 4 * MIB, stream), large);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(dormant_memory_is_anyones_once_it_is_proven)
+TEST(memory, dormant_memory_is_anyones_once_it_is_proven)
 {
     void *small;
     void *large;
@@ -245,10 +239,9 @@ START_TEST(dormant_memory_is_anyones_once_it_is_proven)
     ck_assert_ptr_eq(unit_alloc(pool, 4096, left), small); /* of idle memory, like anyone */
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* The first rung of the ladder. */
-START_TEST(all_dormant_memory_that_is_proven_is_given_at_once)
+TEST(memory, all_dormant_memory_that_is_proven_is_given_at_once)
 {
     uint64_t bytes;
 
@@ -268,9 +261,8 @@ START_TEST(all_dormant_memory_that_is_proven_is_given_at_once)
     ck_assert_ptr_null(pool->segments.dormant.first);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_trim_gives_dormant_memory_to_the_driver)
+TEST(memory, a_trim_gives_dormant_memory_to_the_driver)
 {
     uint64_t before = mapped();
     uint64_t segments;
@@ -286,10 +278,9 @@ START_TEST(a_trim_gives_dormant_memory_to_the_driver)
     ck_assert_ptr_null(pool->segments.dormant.arena);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Without a wait nothing that is unproven goes. */
-START_TEST(a_part_of_dormant_memory_goes)
+TEST(memory, a_part_of_dormant_memory_goes)
 {
     tn_cu_stream left = leave_for_long(NULL, NULL);
     uint64_t before = dormant_bytes();
@@ -303,9 +294,8 @@ START_TEST(a_part_of_dormant_memory_goes)
     OK(tarn_free(unit_alloc(pool, 4096, left)));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_stream_with_dormant_memory_is_retired)
+TEST(memory, a_stream_with_dormant_memory_is_retired)
 {
     void *large;
     tn_cu_stream left = leave_for_long(NULL, &large);
@@ -317,10 +307,9 @@ START_TEST(a_stream_with_dormant_memory_is_retired)
     ck_assert_ptr_eq(unit_alloc(pool, 4 * MIB, stream), large);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Another thread's growth comes between the preparation and the retirement. */
-START_TEST(a_stream_that_falls_dormant_while_it_is_retired_is_retired)
+TEST(memory, a_stream_that_falls_dormant_while_it_is_retired_is_retired)
 {
     tn_cu_stream left = leave(NULL, NULL);
     struct tn_order order = unit_order(device, left);
@@ -342,10 +331,9 @@ START_TEST(a_stream_that_falls_dormant_while_it_is_retired_is_retired)
     ck_assert_ptr_null(arena_of(left));
     ck_assert_uint_eq(pool->arenas.retired_count, 1);
 }
-END_TEST
 
 /* Their memory is among others' then, and goes back to idle memory. */
-START_TEST(arenas_that_took_idle_memory_end)
+TEST(memory, arenas_that_took_idle_memory_end)
 {
     for (int i = 0; i < 1500; i++) {
         tn_cu_stream gone = test_stream();
@@ -358,10 +346,9 @@ START_TEST(arenas_that_took_idle_memory_end)
     ck_assert_uint_lt(pool->arenas.count, 400);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* A thread that shares an arena, or divides it, has let go of the arena's lock before. */
-START_TEST(an_arena_that_has_ended_is_not_shared)
+TEST(memory, an_arena_that_has_ended_is_not_shared)
 {
     struct tn_arena *arena = arena_of(leave(NULL, NULL));
 
@@ -371,10 +358,9 @@ START_TEST(an_arena_that_has_ended_is_not_shared)
     (void)tn_steady_divide(arena);
     ck_assert(!arena->shared && !arena->divided);
 }
-END_TEST
 
 /* Else a block that comes there later could be taken for one that a restore has met. */
-START_TEST(records_of_dormant_segments_were_met_by_no_walk)
+TEST(memory, records_of_dormant_segments_were_met_by_no_walk)
 {
     void *large;
     struct tn_segment *segment;
@@ -390,9 +376,8 @@ START_TEST(records_of_dormant_segments_were_met_by_no_walk)
     for (struct tn_block *block = segment->first_block; block != NULL; block = block->next)
         ck_assert_uint_eq(block->walk_id, 0);
 }
-END_TEST
 
-START_TEST(a_pool_with_dormant_memory_goes)
+TEST(memory, a_pool_with_dormant_memory_goes)
 {
     (void)leave_for_long(NULL, NULL);
     tn_pool_lock(pool);
@@ -412,10 +397,9 @@ START_TEST(a_pool_with_dormant_memory_goes)
     ck_assert_ptr_null(pool->segments.dormant.arena);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* The layout is in order of segments, whichever of them are dormant. */
-START_TEST(a_layout_shows_dormant_segments_in_their_places)
+TEST(memory, a_layout_shows_dormant_segments_in_their_places)
 {
     tarn_layout *layout;
 
@@ -430,9 +414,8 @@ START_TEST(a_layout_shows_dormant_segments_in_their_places)
     ck_assert_uint_eq(layout->segment_count, tn_pool_segment_count(pool));
     tarn_layout_destroy(layout);
 }
-END_TEST
 
-START_TEST(without_host_memory_an_arena_does_not_end)
+TEST(memory, without_host_memory_an_arena_does_not_end)
 {
     void *small;
     tn_cu_stream left = leave(&small, NULL);
@@ -450,10 +433,9 @@ START_TEST(without_host_memory_an_arena_does_not_end)
     ck_assert_ptr_eq(unit_alloc(pool, 4096, left), small);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Events of the stream do not prove what a restore may have freed there. */
-START_TEST(events_of_the_stream_do_not_prove_what_was_dormant)
+TEST(memory, events_of_the_stream_do_not_prove_what_was_dormant)
 {
     tn_cu_stream left = leave_for_long(NULL, NULL);
     uint64_t stamp = pool->segments.dormant.last->dormant->stamp;
@@ -461,10 +443,9 @@ START_TEST(events_of_the_stream_do_not_prove_what_was_dormant)
     (void)unit_alloc(pool, 4096, left);
     ck_assert_uint_ge(arena_of(left)->settled_stamp, stamp);
 }
-END_TEST
 
 /* P39, and P38 of dormant segments */
-START_TEST(what_is_wrong_with_dormant_memory_is_found)
+TEST(memory, what_is_wrong_with_dormant_memory_is_found)
 {
     struct tn_segment *segment;
     struct tn_dormant *dormant;
@@ -491,10 +472,9 @@ START_TEST(what_is_wrong_with_dormant_memory_is_found)
     tn_pool_index_put(&device->index, TN_BY_STREAM, &dormant->by_stream, 12345);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* P30 */
-START_TEST(a_list_of_those_asleep_that_is_wrong_is_found)
+TEST(memory, a_list_of_those_asleep_that_is_wrong_is_found)
 {
     struct tn_arena *arena = arena_of(other);
 
@@ -509,38 +489,4 @@ START_TEST(a_list_of_those_asleep_that_is_wrong_is_found)
     arena = arena_of(other)->in[TN_ARENAS_ASLEEP].previous;
     pool->arenas.lists.first[TN_ARENAS_ASLEEP] = arena != NULL ? arena : arena_of(other);
     OK(tarn_pool_validate(pool));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("dormant");
-    TCase *tcase = tcase_create("memory");
-
-    tcase_add_checked_fixture(tcase, make_arenas, NULL);
-    tcase_add_test(tcase, an_arena_unused_for_long_ends);
-    tcase_add_test(tcase, a_stream_that_comes_back_finds_its_memory);
-    tcase_add_test(tcase, a_stream_that_has_come_back_is_waited_for_longer);
-    tcase_add_test(tcase, no_other_stream_gets_dormant_memory);
-    tcase_add_test(tcase, an_arena_that_something_needs_does_not_end);
-    tcase_add_test(tcase, while_a_pool_has_checkpoints_no_arena_ends);
-    tcase_add_test(tcase, an_arena_to_which_saved_blocks_come_back_does_not_end);
-    tcase_add_test(tcase, memory_that_is_proven_is_anyones_at_once);
-    tcase_add_test(tcase, dormant_memory_is_anyones_once_it_is_proven);
-    tcase_add_test(tcase, all_dormant_memory_that_is_proven_is_given_at_once);
-    tcase_add_test(tcase, a_trim_gives_dormant_memory_to_the_driver);
-    tcase_add_test(tcase, a_part_of_dormant_memory_goes);
-    tcase_add_test(tcase, a_stream_with_dormant_memory_is_retired);
-    tcase_add_test(tcase, a_stream_that_falls_dormant_while_it_is_retired_is_retired);
-    tcase_add_test(tcase, arenas_that_took_idle_memory_end);
-    tcase_add_test(tcase, an_arena_that_has_ended_is_not_shared);
-    tcase_add_test(tcase, records_of_dormant_segments_were_met_by_no_walk);
-    tcase_add_test(tcase, a_pool_with_dormant_memory_goes);
-    tcase_add_test(tcase, a_layout_shows_dormant_segments_in_their_places);
-    tcase_add_test(tcase, without_host_memory_an_arena_does_not_end);
-    tcase_add_test(tcase, events_of_the_stream_do_not_prove_what_was_dormant);
-    tcase_add_test(tcase, what_is_wrong_with_dormant_memory_is_found);
-    tcase_add_test(tcase, a_list_of_those_asleep_that_is_wrong_is_found);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -14,17 +14,18 @@ void __wrap_tn_object_keep(void)
     times_kept += 1;
 }
 
+GROUP(load, NULL)
+
 /* It may call back as long as the process lives. */
-START_TEST(what_loads_a_driver_stays_loaded)
+TEST(load, what_loads_a_driver_stays_loaded)
 {
     const struct tn_driver *driver;
 
     OK(tn_driver_load(&driver));
     ck_assert_int_eq(times_kept, 1);
 }
-END_TEST
 
-START_TEST(loading_fills_the_table_once)
+TEST(load, loading_fills_the_table_once)
 {
     const struct tn_driver *first;
     const struct tn_driver *second;
@@ -44,9 +45,8 @@ START_TEST(loading_fills_the_table_once)
     OK(tn_driver_load(&second));
     ck_assert_ptr_eq(first, second);
 }
-END_TEST
 
-START_TEST(a_library_that_is_not_there_is_named_and_tried_again)
+TEST(load, a_library_that_is_not_there_is_named_and_tried_again)
 {
     const struct tn_driver *driver = NULL;
     char *path = strdup(getenv("TARN_DRIVER"));
@@ -60,9 +60,8 @@ START_TEST(a_library_that_is_not_there_is_named_and_tried_again)
     OK(tn_driver_load(&driver));
     free(path);
 }
-END_TEST
 
-START_TEST(a_library_that_is_no_driver_is_too_old)
+TEST(load, a_library_that_is_no_driver_is_too_old)
 {
     const struct tn_driver *driver = NULL;
 
@@ -71,9 +70,8 @@ START_TEST(a_library_that_is_no_driver_is_too_old)
     unit_expect_sentence("libm.so.6");
     ck_assert_ptr_null(driver);
 }
-END_TEST
 
-START_TEST(a_driver_without_a_device_is_not_kept)
+TEST(load, a_driver_without_a_device_is_not_kept)
 {
     const struct tn_driver *driver = NULL;
 
@@ -83,9 +81,8 @@ START_TEST(a_driver_without_a_device_is_not_kept)
     ck_assert_ptr_null(driver);
     OK(tn_driver_load(&driver));
 }
-END_TEST
 
-START_TEST(a_driver_that_fails_to_start_is_not_kept)
+TEST(load, a_driver_that_fails_to_start_is_not_kept)
 {
     static const char *const calls[] = {"cuInit", "cuDriverGetVersion"};
     const struct tn_driver *driver = NULL;
@@ -99,9 +96,8 @@ START_TEST(a_driver_that_fails_to_start_is_not_kept)
     }
     OK(tn_driver_load(&driver));
 }
-END_TEST
 
-START_TEST(a_fork_of_a_process_that_used_the_driver_is_refused)
+TEST(load, a_fork_of_a_process_that_used_the_driver_is_refused)
 {
     const struct tn_driver *driver;
     int result = 0;
@@ -116,21 +112,4 @@ START_TEST(a_fork_of_a_process_that_used_the_driver_is_refused)
     ck_assert_int_eq(waitpid(child, &result, 0), child);
     ck_assert_int_eq(result, 0);
     ck_assert(!tn_is_forked());
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("driver");
-    TCase *load = tcase_create("load");
-
-    tcase_add_test(load, what_loads_a_driver_stays_loaded);
-    tcase_add_test(load, loading_fills_the_table_once);
-    tcase_add_test(load, a_library_that_is_not_there_is_named_and_tried_again);
-    tcase_add_test(load, a_library_that_is_no_driver_is_too_old);
-    tcase_add_test(load, a_driver_without_a_device_is_not_kept);
-    tcase_add_test(load, a_driver_that_fails_to_start_is_not_kept);
-    tcase_add_test(load, a_fork_of_a_process_that_used_the_driver_is_refused);
-    suite_add_tcase(suite, load);
-    return test_main(suite);
 }

@@ -56,7 +56,9 @@ static void drop(tn_cu_graph graph)
     ck_assert_int_eq(tn_host_outstanding(), 0);
 }
 
-START_TEST(nodes_that_nothing_connects_have_no_edges)
+GROUP(edges, open_gpu)
+
+TEST(edges, nodes_that_nothing_connects_have_no_edges)
 {
     tn_cu_graph graph = test_graph();
 
@@ -69,9 +71,8 @@ START_TEST(nodes_that_nothing_connects_have_no_edges)
     ck_assert_ptr_null(edges);
     drop(graph);
 }
-END_TEST
 
-START_TEST(edges_are_in_order_of_the_node_behind_them_and_of_the_one_before)
+TEST(edges, edges_are_in_order_of_the_node_behind_them_and_of_the_one_before)
 {
     tn_cu_graph graph;
 
@@ -95,9 +96,8 @@ START_TEST(edges_are_in_order_of_the_node_behind_them_and_of_the_one_before)
         ck_assert_uint_eq(edges[i].kind, 0);
     drop(graph);
 }
-END_TEST
 
-START_TEST(many_nodes_are_told_apart)
+TEST(edges, many_nodes_are_told_apart)
 {
     tn_cu_graph graph;
 
@@ -111,9 +111,8 @@ START_TEST(many_nodes_are_told_apart)
         expect(i, i, i + 1);
     drop(graph);
 }
-END_TEST
 
-START_TEST(an_edge_that_does_not_wait_for_the_whole_node_is_of_another_kind)
+TEST(edges, an_edge_that_does_not_wait_for_the_whole_node_is_of_another_kind)
 {
     tn_cu_graph graph;
 
@@ -128,9 +127,8 @@ START_TEST(an_edge_that_does_not_wait_for_the_whole_node_is_of_another_kind)
     ck_assert_uint_eq(edges[0].kind, 1 << 16 | 1); /* its port, and its type */
     drop(graph);
 }
-END_TEST
 
-START_TEST(what_fails_leaves_nothing)
+TEST(edges, what_fails_leaves_nothing)
 {
     tarn_status status;
     uint64_t failures = 0;
@@ -161,18 +159,4 @@ START_TEST(what_fails_leaves_nothing)
     } while (status != TARN_OK);
     ck_assert_uint_eq(failures, 6); /* three arrays of the driver's, the table, the edges */
     drop(graph);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("edges");
-    TCase *tcase = test_case(suite, "edges", open_gpu, NULL);
-
-    tcase_add_test(tcase, nodes_that_nothing_connects_have_no_edges);
-    tcase_add_test(tcase, edges_are_in_order_of_the_node_behind_them_and_of_the_one_before);
-    tcase_add_test(tcase, many_nodes_are_told_apart);
-    tcase_add_test(tcase, an_edge_that_does_not_wait_for_the_whole_node_is_of_another_kind);
-    tcase_add_test(tcase, what_fails_leaves_nothing);
-    return test_main(suite);
 }

@@ -20,7 +20,9 @@ static uint64_t pins(const tarn_pool *of)
     return tn_pins_count(&of->pins);
 }
 
-START_TEST(a_call_pins_its_pool_and_device_and_cannot_be_cancelled)
+GROUP(calls, open_device)
+
+TEST(calls, a_call_pins_its_pool_and_device_and_cannot_be_cancelled)
 {
     int before;
     int meanwhile;
@@ -39,9 +41,8 @@ START_TEST(a_call_pins_its_pool_and_device_and_cannot_be_cancelled)
     (void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);
     ck_assert_int_eq(before, PTHREAD_CANCEL_ENABLE);
 }
-END_TEST
 
-START_TEST(a_handle_that_is_none_is_refused_and_leaves_no_pin)
+TEST(calls, a_handle_that_is_none_is_refused_and_leaves_no_pin)
 {
     void *block = unit_alloc(pool, 4096, test_stream()); /* it keeps the pool */
 
@@ -57,9 +58,8 @@ START_TEST(a_handle_that_is_none_is_refused_and_leaves_no_pin)
     ck_assert_uint_eq(pins(device->default_pool), 0);
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(a_route_leads_to_a_pool_whose_handle_is_given_up)
+TEST(calls, a_route_leads_to_a_pool_whose_handle_is_given_up)
 {
     tarn_route *route;
 
@@ -86,18 +86,4 @@ START_TEST(a_route_leads_to_a_pool_whose_handle_is_given_up)
         ck_assert_uint_eq(pins(pool), 0);
     }
     ck_assert(tn_route_end(device, route));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("entry");
-    TCase *calls = tcase_create("calls");
-
-    tcase_add_checked_fixture(calls, open_device, NULL);
-    tcase_add_test(calls, a_call_pins_its_pool_and_device_and_cannot_be_cancelled);
-    tcase_add_test(calls, a_handle_that_is_none_is_refused_and_leaves_no_pin);
-    tcase_add_test(calls, a_route_leads_to_a_pool_whose_handle_is_given_up);
-    suite_add_tcase(suite, calls);
-    return test_main(suite);
 }

@@ -32,7 +32,9 @@ static bool is_listed(const char *variable)
     return all != NULL && *all != NULL;
 }
 
-START_TEST(a_variable_is_read)
+GROUP(environment, NULL)
+
+TEST(environment, a_variable_is_read)
 {
     (void)setenv("TARN_TEST_VARIABLE", "some text", 1);
     ck_assert_str_eq(tn_environment("TARN_TEST_VARIABLE"), "some text");
@@ -40,9 +42,8 @@ START_TEST(a_variable_is_read)
     ck_assert(is_listed("TARN_TEST_VARIABLE=some text"));
     ck_assert(!tn_environment_is_closed());
 }
-END_TEST
 
-START_TEST(a_program_with_more_rights_than_its_user_reads_none)
+TEST(environment, a_program_with_more_rights_than_its_user_reads_none)
 {
     (void)setenv("TARN_TEST_VARIABLE", "some text", 1);
     has_more_rights = true;
@@ -50,9 +51,8 @@ START_TEST(a_program_with_more_rights_than_its_user_reads_none)
     ck_assert(!is_listed("TARN_TEST_VARIABLE=some text"));
     ck_assert(tn_environment_is_closed());
 }
-END_TEST
 
-START_TEST(such_a_program_takes_no_settings_from_its_user)
+TEST(environment, such_a_program_takes_no_settings_from_its_user)
 {
     tarn_device *device;
 
@@ -64,7 +64,6 @@ START_TEST(such_a_program_takes_no_settings_from_its_user)
     ck_assert_ptr_null(strstr(tarn_last_error(), "/no/such/library.so"));
     ck_assert_ptr_null(strstr(tarn_last_error(), "TARN_DRIVER=sim"));
 }
-END_TEST
 
 /* What the library says on stderr goes to a file. */
 static long bytes_told(void)
@@ -86,24 +85,10 @@ static long bytes_told(void)
     return bytes;
 }
 
-START_TEST(such_a_program_logs_nothing_for_its_user)
+TEST(environment, such_a_program_logs_nothing_for_its_user)
 {
     (void)setenv("TARN_LOG", "1", 1);
     ck_assert_int_gt(bytes_told(), 0);
     has_more_rights = true;
     ck_assert_int_eq(bytes_told(), 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("environment");
-    TCase *tcase = tcase_create("environment");
-
-    tcase_add_test(tcase, a_variable_is_read);
-    tcase_add_test(tcase, a_program_with_more_rights_than_its_user_reads_none);
-    tcase_add_test(tcase, such_a_program_takes_no_settings_from_its_user);
-    tcase_add_test(tcase, such_a_program_logs_nothing_for_its_user);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

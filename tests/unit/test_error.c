@@ -5,22 +5,22 @@
 
 #include "unit/unit.h"
 
-START_TEST(the_sentence_is_empty_before_the_first_failure)
+GROUP(fail, NULL)
+
+TEST(fail, the_sentence_is_empty_before_the_first_failure)
 {
     ck_assert_str_eq(tarn_last_error(), "");
 }
-END_TEST
 
-START_TEST(a_failure_leaves_its_sentence_and_returns_its_status)
+TEST(fail, a_failure_leaves_its_sentence_and_returns_its_status)
 {
     ck_assert_int_eq(tn_fail(TARN_ERR_BUSY, "pool '%s' has %d blocks", "net", 3), TARN_ERR_BUSY);
     ck_assert_str_eq(tarn_last_error(), "pool 'net' has 3 blocks");
     ck_assert_int_eq(tn_fail(TARN_ERR_LIMIT, "too much"), TARN_ERR_LIMIT);
     ck_assert_str_eq(tarn_last_error(), "too much");
 }
-END_TEST
 
-START_TEST(a_sentence_too_long_is_cut)
+TEST(fail, a_sentence_too_long_is_cut)
 {
     char words[3000];
 
@@ -29,7 +29,6 @@ START_TEST(a_sentence_too_long_is_cut)
     (void)tn_fail(TARN_ERR_DRIVER, "%s", words);
     ck_assert_uint_eq(strlen(tarn_last_error()), 1023);
 }
-END_TEST
 
 static void expect_no_sentence_then_leave_one(void *argument)
 {
@@ -38,13 +37,12 @@ static void expect_no_sentence_then_leave_one(void *argument)
     (void)tn_fail(TARN_ERR_BUSY, "the other thread's");
 }
 
-START_TEST(each_thread_has_its_own_sentence)
+TEST(fail, each_thread_has_its_own_sentence)
 {
     (void)tn_fail(TARN_ERR_BUSY, "this thread's");
     test_elsewhere(expect_no_sentence_then_leave_one, NULL);
     ck_assert_str_eq(tarn_last_error(), "this thread's");
 }
-END_TEST
 
 /* What one failure writes to standard error. */
 static size_t read_log(char *text, size_t text_bytes)
@@ -64,7 +62,7 @@ static size_t read_log(char *text, size_t text_bytes)
     return (size_t)length;
 }
 
-START_TEST(sentences_are_logged_on_request_alone)
+TEST(fail, sentences_are_logged_on_request_alone)
 {
     char text[256];
 
@@ -76,15 +74,15 @@ START_TEST(sentences_are_logged_on_request_alone)
     ck_assert_uint_gt(read_log(text, sizeof text), 0);
     ck_assert_str_eq(text, "tarn: TARN_ERR_BUSY: in use\n");
 }
-END_TEST
 
-START_TEST(success_is_no_failure)
+CONTRACT_TEST(fail, success_is_no_failure)
 {
     (void)tn_fail(TARN_OK, "nothing");
 }
-END_TEST
 
-START_TEST(every_status_has_its_name_and_sentence)
+GROUP(tables, NULL)
+
+TEST(tables, every_status_has_its_name_and_sentence)
 {
 #define EXPECT_ROW(name, number, sentence)                                                         \
     ck_assert_int_eq(name, number);                                                                \
@@ -93,30 +91,9 @@ START_TEST(every_status_has_its_name_and_sentence)
     TARN_STATUS_TABLE(EXPECT_ROW)
 #undef EXPECT_ROW
 }
-END_TEST
 
-START_TEST(an_unknown_status_is_called_so)
+TEST(tables, an_unknown_status_is_called_so)
 {
     ck_assert_str_eq(tarn_status_name((tarn_status)99), "unknown status");
     ck_assert_str_eq(tarn_status_sentence((tarn_status)-1), "unknown status");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("error");
-    TCase *fail = tcase_create("fail");
-    TCase *tables = tcase_create("tables");
-
-    tcase_add_test(fail, the_sentence_is_empty_before_the_first_failure);
-    tcase_add_test(fail, a_failure_leaves_its_sentence_and_returns_its_status);
-    tcase_add_test(fail, a_sentence_too_long_is_cut);
-    tcase_add_test(fail, each_thread_has_its_own_sentence);
-    tcase_add_test(fail, sentences_are_logged_on_request_alone);
-    unit_add_contract_test(fail, success_is_no_failure);
-    suite_add_tcase(suite, fail);
-    tcase_add_test(tables, every_status_has_its_name_and_sentence);
-    tcase_add_test(tables, an_unknown_status_is_called_so);
-    suite_add_tcase(suite, tables);
-    return test_main(suite);
 }

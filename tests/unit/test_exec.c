@@ -37,7 +37,9 @@ static tn_cu_graph captured(uint32_t value)
     return graph;
 }
 
-START_TEST(a_capture_gives_a_graph_that_launches)
+GROUP(capture, open_gpu)
+
+TEST(capture, a_capture_gives_a_graph_that_launches)
 {
     tn_cu_graph graph = captured(5);
     tn_cu_graphexec exec;
@@ -52,9 +54,8 @@ START_TEST(a_capture_gives_a_graph_that_launches)
     test_same_ledger(&before);
     OK(tn_gpu_check(&gpu));
 }
-END_TEST
 
-START_TEST(nodes_of_a_graph_are_counted)
+TEST(capture, nodes_of_a_graph_are_counted)
 {
     tn_cu_graph graph;
     tn_cu_result result;
@@ -74,9 +75,8 @@ START_TEST(nodes_of_a_graph_are_counted)
     tn_driver_graph_drop(&gpu, graph);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_capture_cannot_start_twice)
+TEST(capture, a_capture_cannot_start_twice)
 {
     OK(tn_driver_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
     STATUS(TARN_ERR_DRIVER, tn_driver_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
@@ -84,9 +84,8 @@ START_TEST(a_capture_cannot_start_twice)
     tn_driver_capture_cancel(&gpu, stream);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_capture_without_its_context_does_not_start)
+TEST(capture, a_capture_without_its_context_does_not_start)
 {
     tn_cu_graph graph = captured(5);
 
@@ -100,9 +99,8 @@ START_TEST(a_capture_without_its_context_does_not_start)
     tn_driver_graph_drop(&gpu, graph);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(stopping_a_broken_capture_says_why_and_ends_it)
+TEST(capture, stopping_a_broken_capture_says_why_and_ends_it)
 {
     tn_cu_result result;
     tn_cu_graph graph;
@@ -115,9 +113,8 @@ START_TEST(stopping_a_broken_capture_says_why_and_ends_it)
     ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_NONE);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(cancelling_leaves_nothing_whatever_the_state)
+TEST(capture, cancelling_leaves_nothing_whatever_the_state)
 {
     OK(tn_driver_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
     test_add(stream, memory, 1, 16);
@@ -131,9 +128,8 @@ START_TEST(cancelling_leaves_nothing_whatever_the_state)
     OK(tn_gpu_check(&gpu));
     test_expect_words(stream, memory, 1, 16);
 }
-END_TEST
 
-START_TEST(a_cancel_that_the_driver_refuses_poisons)
+TEST(capture, a_cancel_that_the_driver_refuses_poisons)
 {
     OK(tn_driver_capture_start(&gpu, stream, TN_CU_CAPTURE_MODE_GLOBAL));
     sim.plan_fault("cuStreamEndCapture", 1, 0, TN_CUDA_ERROR_UNKNOWN);
@@ -141,7 +137,6 @@ START_TEST(a_cancel_that_the_driver_refuses_poisons)
     STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu));
     unit_expect_sentence("cuStreamEndCapture");
 }
-END_TEST
 
 static atomic_int destroyed;
 
@@ -159,7 +154,9 @@ static void await_destroyed(int count)
     ck_assert_int_eq(atomic_load(&destroyed), count);
 }
 
-START_TEST(a_user_object_lives_as_long_as_a_launch_of_its_graph)
+GROUP(object, open_gpu, .name = "user object")
+
+TEST(object, a_user_object_lives_as_long_as_a_launch_of_its_graph)
 {
     tn_cu_graph graph = captured(5);
     tn_cu_graphexec exec;
@@ -180,9 +177,8 @@ START_TEST(a_user_object_lives_as_long_as_a_launch_of_its_graph)
     await_destroyed(1);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_user_object_that_is_taken_back_runs_at_once)
+TEST(object, a_user_object_that_is_taken_back_runs_at_once)
 {
     tn_cu_graph graph = captured(5);
     tn_cu_graphexec exec;
@@ -197,9 +193,8 @@ START_TEST(a_user_object_that_is_taken_back_runs_at_once)
     tn_driver_graph_drop(&gpu, graph);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_user_object_that_cannot_be_made_never_runs)
+TEST(object, a_user_object_that_cannot_be_made_never_runs)
 {
     tn_cu_graph graph = captured(5);
     tn_cu_userobject object;
@@ -213,9 +208,8 @@ START_TEST(a_user_object_that_cannot_be_made_never_runs)
     test_same_ledger(&before);
     ck_assert_int_eq(atomic_load(&destroyed), 0);
 }
-END_TEST
 
-START_TEST(a_user_object_that_the_graph_refuses_runs_all_the_same)
+TEST(object, a_user_object_that_the_graph_refuses_runs_all_the_same)
 {
     tn_cu_graph graph = captured(5);
     tn_cu_userobject object;
@@ -230,9 +224,10 @@ START_TEST(a_user_object_that_the_graph_refuses_runs_all_the_same)
     test_same_ledger(&before);
     OK(tn_gpu_check(&gpu));
 }
-END_TEST
 
-START_TEST(a_graph_that_cannot_be_instantiated_is_as_it_was)
+GROUP(graph, open_gpu)
+
+TEST(graph, a_graph_that_cannot_be_instantiated_is_as_it_was)
 {
     tn_cu_graph graph = captured(5);
     tn_cu_graphexec exec = NULL;
@@ -245,9 +240,8 @@ START_TEST(a_graph_that_cannot_be_instantiated_is_as_it_was)
     tn_driver_graph_drop(&gpu, graph);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(graphs_are_made_and_ended_beside_a_capture)
+TEST(graph, graphs_are_made_and_ended_beside_a_capture)
 {
     tn_cu_graph graph = captured(5);
     tn_cu_graphexec exec;
@@ -260,9 +254,8 @@ START_TEST(graphs_are_made_and_ended_beside_a_capture)
     ck_assert_int_eq(test_capture_status(other), TN_CU_CAPTURE_STATUS_ACTIVE);
     tn_driver_capture_cancel(&gpu, other);
 }
-END_TEST
 
-START_TEST(a_launch_on_a_capturing_stream_is_refused)
+TEST(graph, a_launch_on_a_capturing_stream_is_refused)
 {
     tn_cu_graph graph = captured(5);
     tn_cu_graphexec exec;
@@ -274,10 +267,9 @@ START_TEST(a_launch_on_a_capturing_stream_is_refused)
     sim.plan_fault("cuGraphLaunch", 1, 0, TN_CUDA_ERROR_LAUNCH_FAILED);
     STATUS(TARN_ERR_DEVICE_LOST, tn_driver_exec_launch(&gpu, exec, stream));
 }
-END_TEST
 
 /* The contract's cases update/... show which update gets which of the driver's answers. */
-START_TEST(a_refused_update_says_why)
+TEST(graph, a_refused_update_says_why)
 {
     static const struct {
         tn_cu_update_result answer;
@@ -305,7 +297,6 @@ START_TEST(a_refused_update_says_why)
         unit_expect_sentence(number);
     }
 }
-END_TEST
 
 static void launch_on_default_streams(void *exec)
 {
@@ -316,7 +307,7 @@ static void launch_on_default_streams(void *exec)
     ck_assert_ptr_null(test_context());
 }
 
-START_TEST(the_default_streams_are_those_of_the_device)
+TEST(graph, the_default_streams_are_those_of_the_device)
 {
     tn_cu_graph graph = captured(5);
     tn_cu_graphexec exec;
@@ -327,9 +318,8 @@ START_TEST(the_default_streams_are_those_of_the_device)
     tn_driver_exec_destroy(&gpu, exec);
     tn_driver_graph_drop(&gpu, graph);
 }
-END_TEST
 
-START_TEST(the_memory_of_allocation_nodes_is_asked_for)
+TEST(graph, the_memory_of_allocation_nodes_is_asked_for)
 {
     uint64_t bytes = 77;
 
@@ -338,38 +328,4 @@ START_TEST(the_memory_of_allocation_nodes_is_asked_for)
     sim.plan_fault("cuDeviceGetGraphMemAttribute", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tn_driver_graph_memory_reserved(&gpu, &bytes));
     unit_expect_sentence("cuDeviceGetGraphMemAttribute");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("exec");
-    TCase *capture = tcase_create("capture");
-    TCase *object = tcase_create("user object");
-    TCase *graph = tcase_create("graph");
-
-    tcase_add_checked_fixture(capture, open_gpu, NULL);
-    tcase_add_test(capture, a_capture_gives_a_graph_that_launches);
-    tcase_add_test(capture, nodes_of_a_graph_are_counted);
-    tcase_add_test(capture, a_capture_cannot_start_twice);
-    tcase_add_test(capture, a_capture_without_its_context_does_not_start);
-    tcase_add_test(capture, stopping_a_broken_capture_says_why_and_ends_it);
-    tcase_add_test(capture, cancelling_leaves_nothing_whatever_the_state);
-    tcase_add_test(capture, a_cancel_that_the_driver_refuses_poisons);
-    suite_add_tcase(suite, capture);
-    tcase_add_checked_fixture(object, open_gpu, NULL);
-    tcase_add_test(object, a_user_object_lives_as_long_as_a_launch_of_its_graph);
-    tcase_add_test(object, a_user_object_that_is_taken_back_runs_at_once);
-    tcase_add_test(object, a_user_object_that_cannot_be_made_never_runs);
-    tcase_add_test(object, a_user_object_that_the_graph_refuses_runs_all_the_same);
-    suite_add_tcase(suite, object);
-    tcase_add_checked_fixture(graph, open_gpu, NULL);
-    tcase_add_test(graph, a_graph_that_cannot_be_instantiated_is_as_it_was);
-    tcase_add_test(graph, graphs_are_made_and_ended_beside_a_capture);
-    tcase_add_test(graph, a_launch_on_a_capturing_stream_is_refused);
-    tcase_add_test(graph, a_refused_update_says_why);
-    tcase_add_test(graph, the_default_streams_are_those_of_the_device);
-    tcase_add_test(graph, the_memory_of_allocation_nodes_is_asked_for);
-    suite_add_tcase(suite, graph);
-    return test_main(suite);
 }

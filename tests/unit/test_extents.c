@@ -2,7 +2,9 @@
 #include "observe/extents.h"
 #include "unit/one_pool.h"
 
-START_TEST(a_layout_tiles_every_segment_with_its_extents)
+GROUP(layout, make_pool)
+
+TEST(layout, a_layout_tiles_every_segment_with_its_extents)
 {
     static const tarn_extent_state expected[] = {TARN_EXTENT_LIVE, TARN_EXTENT_PENDING,
                                                  TARN_EXTENT_DISCARDED, TARN_EXTENT_FREE,
@@ -44,9 +46,8 @@ START_TEST(a_layout_tiles_every_segment_with_its_extents)
     ck_assert_uint_ge(seen[4], 1);
     tarn_layout_destroy(layout);
 }
-END_TEST
 
-START_TEST(the_layout_of_an_empty_pool_is_empty)
+TEST(layout, the_layout_of_an_empty_pool_is_empty)
 {
     tarn_layout *layout = NULL;
     int64_t before = tn_host_outstanding();
@@ -58,9 +59,8 @@ START_TEST(the_layout_of_an_empty_pool_is_empty)
     tarn_layout_destroy(NULL);
     ck_assert_int_eq(tn_host_outstanding(), before);
 }
-END_TEST
 
-START_TEST(no_layout_without_host_memory)
+TEST(layout, no_layout_without_host_memory)
 {
     tarn_layout *layout = NULL;
 
@@ -68,18 +68,4 @@ START_TEST(no_layout_without_host_memory)
     STATUS(TARN_ERR_HOST_MEMORY, tn_pool_read_layout(pool, &layout));
     ck_assert_ptr_null(layout);
     ck_assert(tn_lock_none_held());
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("extents");
-    TCase *layouts = tcase_create("layout");
-
-    tcase_add_checked_fixture(layouts, make_pool, NULL);
-    tcase_add_test(layouts, a_layout_tiles_every_segment_with_its_extents);
-    tcase_add_test(layouts, the_layout_of_an_empty_pool_is_empty);
-    tcase_add_test(layouts, no_layout_without_host_memory);
-    suite_add_tcase(suite, layouts);
-    return test_main(suite);
 }

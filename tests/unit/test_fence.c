@@ -72,7 +72,10 @@ static struct tn_fence *retire(bool keep)
     return fence;
 }
 
-START_TEST(a_stream_is_known_from_its_first_use_to_its_last)
+SUITE("stream table")
+GROUP(fences, open_table)
+
+TEST(fences, a_stream_is_known_from_its_first_use_to_its_last)
 {
     struct tn_known_stream *known = note();
     struct tn_fence *fence;
@@ -89,9 +92,8 @@ START_TEST(a_stream_is_known_from_its_first_use_to_its_last)
     ck_assert_uint_eq(streams->known_count, 0);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_reference_keeps_a_stream_known)
+TEST(fences, a_reference_keeps_a_stream_known)
 {
     struct tn_known_stream *known = note();
     bool noted = false;
@@ -106,9 +108,8 @@ START_TEST(a_reference_keeps_a_stream_known)
     ck_assert_ptr_null(streams->table.known);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(the_first_free_is_recorded_and_later_ones_share_the_next_event)
+TEST(fences, the_first_free_is_recorded_and_later_ones_share_the_next_event)
 {
     uint64_t records = sim.call_count("cuEventRecord");
     struct tn_fence *fences[10];
@@ -135,9 +136,8 @@ START_TEST(the_first_free_is_recorded_and_later_ones_share_the_next_event)
     }
     ck_assert_ptr_null(streams->table.known);
 }
-END_TEST
 
-START_TEST(a_flush_says_whether_the_fence_has_an_event_to_wait_for)
+TEST(fences, a_flush_says_whether_the_fence_has_an_event_to_wait_for)
 {
     struct tn_fence *fences[3];
 
@@ -159,9 +159,8 @@ START_TEST(a_flush_says_whether_the_fence_has_an_event_to_wait_for)
     for (int i = 0; i < 3; i++)
         release(fences[i]);
 }
-END_TEST
 
-START_TEST(an_event_covers_64_frees_at_most)
+TEST(fences, an_event_covers_64_frees_at_most)
 {
     struct tn_fence *fences[1 + 64 + 1];
 
@@ -178,9 +177,8 @@ START_TEST(an_event_covers_64_frees_at_most)
         release(fences[i]);
     ck_assert_ptr_null(streams->table.known);
 }
-END_TEST
 
-START_TEST(only_the_oldest_fence_of_a_stream_is_asked_after)
+TEST(fences, only_the_oldest_fence_of_a_stream_is_asked_after)
 {
     struct tn_fence *fences[4];
     uint64_t queries;
@@ -201,9 +199,8 @@ START_TEST(only_the_oldest_fence_of_a_stream_is_asked_after)
     for (int i = 0; i < 4; i++)
         release(fences[i]);
 }
-END_TEST
 
-START_TEST(a_later_fence_that_is_done_ends_one_that_the_driver_refused)
+TEST(fences, a_later_fence_that_is_done_ends_one_that_the_driver_refused)
 {
     struct tn_fence *refused;
     struct tn_fence *later;
@@ -218,9 +215,8 @@ START_TEST(a_later_fence_that_is_done_ends_one_that_the_driver_refused)
     release(refused);
     release(later);
 }
-END_TEST
 
-START_TEST(frees_after_a_wait_began_are_in_another_fence_than_those_before)
+TEST(fences, frees_after_a_wait_began_are_in_another_fence_than_those_before)
 {
     struct tn_fence *first;
     struct tn_fence *second;
@@ -245,9 +241,8 @@ START_TEST(frees_after_a_wait_began_are_in_another_fence_than_those_before)
     release(second);
     ck_assert_ptr_null(streams->table.known);
 }
-END_TEST
 
-START_TEST(fences_are_released_in_any_order_and_state)
+TEST(fences, fences_are_released_in_any_order_and_state)
 {
     struct tn_fence *fences[4];
 
@@ -268,9 +263,8 @@ START_TEST(fences_are_released_in_any_order_and_state)
     ck_assert_ptr_null(streams->table.known);
     sim.resume_work();
 }
-END_TEST
 
-START_TEST(a_lost_device_has_done_everything)
+TEST(fences, a_lost_device_has_done_everything)
 {
     struct tn_fence *fence;
 
@@ -284,7 +278,6 @@ START_TEST(a_lost_device_has_done_everything)
     ck_assert_ptr_null(streams->table.known);
     sim.resume_work();
 }
-END_TEST
 
 static struct tn_known_stream *elsewhere_noted;
 static struct tn_fence *elsewhere_joined;
@@ -304,16 +297,17 @@ static void note_and_join_own(void *argument)
     elsewhere_joined = tn_streams_enter_fence(streams, elsewhere_noted);
 }
 
-START_TEST(a_per_thread_default_stream_is_recorded_on_its_own_thread)
+GROUP(threads, open_table, .name = "per-thread streams")
+
+TEST(threads, a_per_thread_default_stream_is_recorded_on_its_own_thread)
 {
     test_elsewhere(note_and_join_own, NULL);
     ck_assert_int_eq(state(elsewhere_joined), TN_FENCE_RECORDED);
     release(elsewhere_joined);
     ck_assert_ptr_null(streams->table.known);
 }
-END_TEST
 
-START_TEST(a_per_thread_default_stream_of_another_thread_is_proven_by_a_wait_alone)
+TEST(threads, a_per_thread_default_stream_of_another_thread_is_proven_by_a_wait_alone)
 {
     uint64_t records = sim.call_count("cuEventRecord");
     struct tn_fence *fence;
@@ -329,7 +323,6 @@ START_TEST(a_per_thread_default_stream_of_another_thread_is_proven_by_a_wait_alo
     poll();
     release(fence);
 }
-END_TEST
 
 static void note_refused(void *unused)
 {
@@ -343,7 +336,9 @@ static void note_refused(void *unused)
     ck_assert_uint_gt(sim.clear_fault(NULL), 0);
 }
 
-START_TEST(a_refused_call_of_another_thread_leaves_the_stream_to_its_own)
+GROUP(retiring, open_table)
+
+TEST(retiring, a_refused_call_of_another_thread_leaves_the_stream_to_its_own)
 {
     struct tn_known_stream *known = note();
     struct tn_fence *fence;
@@ -357,9 +352,8 @@ START_TEST(a_refused_call_of_another_thread_leaves_the_stream_to_its_own)
     release(fence);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(retiring_an_unknown_stream_leaves_nothing)
+TEST(retiring, retiring_an_unknown_stream_leaves_nothing)
 {
     uint64_t records = sim.call_count("cuEventRecord");
 
@@ -368,9 +362,8 @@ START_TEST(retiring_an_unknown_stream_leaves_nothing)
     ck_assert_uint_eq(sim.call_count("cuEventRecord"), records); /* nobody would wait for it */
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_retired_streams_uses_wait_for_the_work_until_then)
+TEST(retiring, a_retired_streams_uses_wait_for_the_work_until_then)
 {
     struct tn_known_stream *known = note();
     struct tn_fence *retired;
@@ -395,9 +388,8 @@ START_TEST(a_retired_streams_uses_wait_for_the_work_until_then)
     ck_assert_ptr_null(streams->table.known);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(retiring_records_what_is_open)
+TEST(retiring, retiring_records_what_is_open)
 {
     struct tn_fence *first;
     struct tn_fence *second;
@@ -417,9 +409,8 @@ START_TEST(retiring_records_what_is_open)
     release(second);
     ck_assert_ptr_null(streams->table.known);
 }
-END_TEST
 
-START_TEST(a_stream_used_again_is_another_one_than_the_retired)
+TEST(retiring, a_stream_used_again_is_another_one_than_the_retired)
 {
     struct tn_known_stream *known = note();
     struct tn_known_stream *again;
@@ -437,9 +428,8 @@ START_TEST(a_stream_used_again_is_another_one_than_the_retired)
     ck_assert_ptr_null(streams->table.known);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_retirement_whose_event_is_refused_is_proven_by_a_wait)
+TEST(retiring, a_retirement_whose_event_is_refused_is_proven_by_a_wait)
 {
     struct tn_known_stream *known = note();
     struct tn_fence *fence;
@@ -456,9 +446,8 @@ START_TEST(a_retirement_whose_event_is_refused_is_proven_by_a_wait)
     ck_assert_ptr_null(streams->table.known);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_retirement_that_cannot_be_prepared_changes_nothing)
+TEST(retiring, a_retirement_that_cannot_be_prepared_changes_nothing)
 {
     struct tn_fence *fence;
 
@@ -471,10 +460,9 @@ START_TEST(a_retirement_that_cannot_be_prepared_changes_nothing)
     ck_assert_ptr_null(streams->table.known);
     test_same_ledger(&before);
 }
-END_TEST
 
 /* Another thread begins to capture the stream right after the event was recorded. */
-START_TEST(an_event_that_may_have_gone_into_a_capture_is_not_asked_after)
+TEST(fences, an_event_that_may_have_gone_into_a_capture_is_not_asked_after)
 {
     struct tn_fence *fence;
     uint64_t queries = sim.call_count("cuEventQuery");
@@ -489,9 +477,8 @@ START_TEST(an_event_that_may_have_gone_into_a_capture_is_not_asked_after)
     ck_assert(tn_fence_is_done(streams, fence));
     release(fence);
 }
-END_TEST
 
-START_TEST(a_stream_that_captures_while_it_is_retired_is_proven_by_a_wait)
+TEST(retiring, a_stream_that_captures_while_it_is_retired_is_proven_by_a_wait)
 {
     struct tn_known_stream *known = note();
     struct tn_fence *retired;
@@ -509,9 +496,8 @@ START_TEST(a_stream_that_captures_while_it_is_retired_is_proven_by_a_wait)
     tn_streams_unnote(streams, known);
     ck_assert_ptr_null(streams->table.known);
 }
-END_TEST
 
-START_TEST(the_check_names_what_is_broken)
+TEST(fences, the_check_names_what_is_broken)
 {
     struct tn_known_stream *known = note();
     struct tn_fence *fence;
@@ -544,44 +530,4 @@ START_TEST(the_check_names_what_is_broken)
     known->ref_count += 1;
     tn_streams_unnote(streams, known);
     release(fence);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("stream table");
-    TCase *fences = tcase_create("fences");
-    TCase *threads = tcase_create("per-thread streams");
-    TCase *retiring = tcase_create("retiring");
-
-    tcase_add_checked_fixture(fences, open_table, NULL);
-    tcase_add_test(fences, a_stream_is_known_from_its_first_use_to_its_last);
-    tcase_add_test(fences, a_reference_keeps_a_stream_known);
-    tcase_add_test(fences, the_first_free_is_recorded_and_later_ones_share_the_next_event);
-    tcase_add_test(fences, a_flush_says_whether_the_fence_has_an_event_to_wait_for);
-    tcase_add_test(fences, an_event_covers_64_frees_at_most);
-    tcase_add_test(fences, only_the_oldest_fence_of_a_stream_is_asked_after);
-    tcase_add_test(fences, a_later_fence_that_is_done_ends_one_that_the_driver_refused);
-    tcase_add_test(fences, frees_after_a_wait_began_are_in_another_fence_than_those_before);
-    tcase_add_test(fences, fences_are_released_in_any_order_and_state);
-    tcase_add_test(fences, a_lost_device_has_done_everything);
-    tcase_add_test(fences, an_event_that_may_have_gone_into_a_capture_is_not_asked_after);
-    tcase_add_test(fences, the_check_names_what_is_broken);
-    suite_add_tcase(suite, fences);
-    tcase_add_checked_fixture(threads, open_table, NULL);
-    tcase_add_test(threads, a_per_thread_default_stream_is_recorded_on_its_own_thread);
-    tcase_add_test(threads,
-                   a_per_thread_default_stream_of_another_thread_is_proven_by_a_wait_alone);
-    suite_add_tcase(suite, threads);
-    tcase_add_checked_fixture(retiring, open_table, NULL);
-    tcase_add_test(retiring, a_refused_call_of_another_thread_leaves_the_stream_to_its_own);
-    tcase_add_test(retiring, retiring_an_unknown_stream_leaves_nothing);
-    tcase_add_test(retiring, a_retired_streams_uses_wait_for_the_work_until_then);
-    tcase_add_test(retiring, retiring_records_what_is_open);
-    tcase_add_test(retiring, a_stream_used_again_is_another_one_than_the_retired);
-    tcase_add_test(retiring, a_retirement_whose_event_is_refused_is_proven_by_a_wait);
-    tcase_add_test(retiring, a_stream_that_captures_while_it_is_retired_is_proven_by_a_wait);
-    tcase_add_test(retiring, a_retirement_that_cannot_be_prepared_changes_nothing);
-    suite_add_tcase(suite, retiring);
-    return test_main(suite);
 }

@@ -37,7 +37,9 @@ static void expect(const char *name, uint64_t value, bool is_address)
     ck_abort_msg("there is no %s", name);
 }
 
-START_TEST(of_a_copy_all_that_has_a_meaning_is_there)
+GROUP(fields, clear)
+
+TEST(fields, of_a_copy_all_that_has_a_meaning_is_there)
 {
     static char host;
 
@@ -91,9 +93,8 @@ START_TEST(of_a_copy_all_that_has_a_meaning_is_there)
     expect("source", 77, true);
     expect("destination", (uint64_t)(uintptr_t)&node, false);
 }
-END_TEST
 
-START_TEST(a_pitch_of_one_row_means_nothing)
+TEST(fields, a_pitch_of_one_row_means_nothing)
 {
     node.type = TN_CU_NODE_MEMSET;
     node.memset = (tn_cu_memset_node_params){
@@ -110,14 +111,13 @@ START_TEST(a_pitch_of_one_row_means_nothing)
     expect("pitch", 2, false);
     expect_no_part(1);
 }
-END_TEST
 
 static void host_function(void *user)
 {
     (void)user;
 }
 
-START_TEST(host_functions_events_and_frees_have_what_they_were_made_with)
+TEST(fields, host_functions_events_and_frees_have_what_they_were_made_with)
 {
     node.type = TN_CU_NODE_HOST;
     node.host = (tn_cu_host_node_params){host_function, &node};
@@ -139,9 +139,8 @@ START_TEST(host_functions_events_and_frees_have_what_they_were_made_with)
     read_part(0, 1);
     expect("address", 99, true);
 }
-END_TEST
 
-START_TEST(an_allocation_has_a_part_for_each_right_of_access)
+TEST(fields, an_allocation_has_a_part_for_each_right_of_access)
 {
     static const tn_cu_access_desc access[2] = {{{1, 2}, 3}, {{4, 5}, 6}};
 
@@ -171,9 +170,8 @@ START_TEST(an_allocation_has_a_part_for_each_right_of_access)
     expect("access", 6, false);
     expect_no_part(3);
 }
-END_TEST
 
-START_TEST(a_batch_has_a_part_for_each_operation)
+TEST(fields, a_batch_has_a_part_for_each_operation)
 {
     tn_cu_batch_op ops[6] = {
         {.value = {TN_CU_STREAM_MEM_OP_WAIT_VALUE_32, 1, 0xF00000002, 3, 77}},
@@ -206,9 +204,8 @@ START_TEST(a_batch_has_a_part_for_each_operation)
     expect("operation", 99, false);
     ck_assert(fields.is_opaque);
 }
-END_TEST
 
-START_TEST(other_nodes_have_no_fields)
+TEST(fields, other_nodes_have_no_fields)
 {
     static const tn_cu_graphnode_type types[] = {TN_CU_NODE_KERNEL, TN_CU_NODE_GRAPH,
                                                  TN_CU_NODE_EMPTY, TN_CU_NODE_CONDITIONAL,
@@ -219,19 +216,4 @@ START_TEST(other_nodes_have_no_fields)
         expect_no_part(0);
         ck_assert_uint_eq(fields.count, 0);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("fields");
-    TCase *tcase = test_case(suite, "fields", clear, NULL);
-
-    tcase_add_test(tcase, of_a_copy_all_that_has_a_meaning_is_there);
-    tcase_add_test(tcase, a_pitch_of_one_row_means_nothing);
-    tcase_add_test(tcase, host_functions_events_and_frees_have_what_they_were_made_with);
-    tcase_add_test(tcase, an_allocation_has_a_part_for_each_right_of_access);
-    tcase_add_test(tcase, a_batch_has_a_part_for_each_operation);
-    tcase_add_test(tcase, other_nodes_have_no_fields);
-    return test_main(suite);
 }

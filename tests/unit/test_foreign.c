@@ -54,7 +54,9 @@ static void expect_covered(void)
     test_synchronize(stream);
 }
 
-START_TEST(a_wait_covers_the_contexts_that_were_met)
+GROUP(foreign, open_gpu)
+
+TEST(foreign, a_wait_covers_the_contexts_that_were_met)
 {
     OK(tn_stream_meet(&gpu, stream));
     ck_assert_ptr_eq(test_context(), primary);
@@ -62,9 +64,8 @@ START_TEST(a_wait_covers_the_contexts_that_were_met)
     expect_covered();
     ck_assert_ptr_eq(test_context(), primary);
 }
-END_TEST
 
-START_TEST(a_context_is_met_once_and_the_primary_one_never)
+TEST(foreign, a_context_is_met_once_and_the_primary_one_never)
 {
     uint64_t calls = sim.call_count("cuMemAlloc");
 
@@ -75,9 +76,8 @@ START_TEST(a_context_is_met_once_and_the_primary_one_never)
     OK(tn_gpu_meet_context(&gpu, context));
     ck_assert_uint_eq(sim.call_count("cuMemAlloc"), calls + 1);
 }
-END_TEST
 
-START_TEST(a_close_gives_back_what_a_living_context_has)
+TEST(foreign, a_close_gives_back_what_a_living_context_has)
 {
     OK(tn_gpu_meet_context(&gpu, context));
     OK(tn_gpu_wait_idle(&gpu));
@@ -85,9 +85,8 @@ START_TEST(a_close_gives_back_what_a_living_context_has)
     tn_gpu_close(&gpu);
     ck_assert_uint_eq(test_ledger().linear_allocations, before_meeting.linear_allocations - 2);
 }
-END_TEST
 
-START_TEST(a_context_that_is_gone_is_idle_and_dropped)
+TEST(foreign, a_context_that_is_gone_is_idle_and_dropped)
 {
     uint64_t stamp = tn_gpu_epoch(&gpu);
 
@@ -104,10 +103,9 @@ START_TEST(a_context_that_is_gone_is_idle_and_dropped)
     tn_gpu_close(&gpu); /* with one that is gone and not dropped yet */
     OK(tn_gpu_check(&gpu));
 }
-END_TEST
 
 /* The driver may give a new context the handle of one that is gone: the anchor is not there then. */
-START_TEST(an_anchor_that_is_gone_is_made_again_and_no_stranger_is_freed)
+TEST(foreign, an_anchor_that_is_gone_is_made_again_and_no_stranger_is_freed)
 {
     OK(tn_gpu_meet_context(&gpu, context));
     for (int i = 0; i < 2; i++) {
@@ -120,10 +118,9 @@ START_TEST(an_anchor_that_is_gone_is_made_again_and_no_stranger_is_freed)
     }
     expect_covered();
 }
-END_TEST
 
 /* Each stays known when others come and go. */
-START_TEST(every_context_that_was_met_is_known_until_it_is_over)
+TEST(foreign, every_context_that_was_met_is_known_until_it_is_over)
 {
     tn_cu_context first = context;
     uint64_t calls;
@@ -146,9 +143,8 @@ START_TEST(every_context_that_was_met_is_known_until_it_is_over)
     ck_assert_ptr_null(gpu.foreign);
     OK(tn_gpu_check(&gpu));
 }
-END_TEST
 
-START_TEST(a_meeting_that_fails_changes_nothing)
+TEST(foreign, a_meeting_that_fails_changes_nothing)
 {
     (void)tn_host_plan_fault(1, false);
     STATUS(TARN_ERR_HOST_MEMORY, tn_gpu_meet_context(&gpu, context));
@@ -160,10 +156,9 @@ START_TEST(a_meeting_that_fails_changes_nothing)
     ck_assert_ptr_null(gpu.foreign);
     OK(tn_gpu_meet_context(&gpu, context));
 }
-END_TEST
 
 /* It may be made with locks held. */
-START_TEST(a_meeting_waits_for_nothing_whatever_the_driver_refuses)
+TEST(foreign, a_meeting_waits_for_nothing_whatever_the_driver_refuses)
 {
     void *memory = test_linear_alloc(4096);
 
@@ -178,10 +173,9 @@ START_TEST(a_meeting_waits_for_nothing_whatever_the_driver_refuses)
     test_synchronize(stream);
     test_linear_free(memory);
 }
-END_TEST
 
 /* When a context is met, waited for, or left: _i. */
-START_TEST(a_question_that_is_refused_once_loses_no_anchor)
+TEST_LOOP(foreign, a_question_that_is_refused_once_loses_no_anchor, 0, 3)
 {
     for (int at = 0; at < 3; at++) {
         if (_i == at)
@@ -197,9 +191,8 @@ START_TEST(a_question_that_is_refused_once_loses_no_anchor)
     ck_assert_uint_eq(test_ledger().linear_allocations, before_meeting.linear_allocations - 2);
     OK(tn_gpu_check(&gpu));
 }
-END_TEST
 
-START_TEST(a_wait_that_may_not_ask_for_its_anchor_is_refused_and_makes_no_other)
+TEST(foreign, a_wait_that_may_not_ask_for_its_anchor_is_refused_and_makes_no_other)
 {
     uint64_t stamp = tn_gpu_epoch(&gpu);
     uint64_t allocations;
@@ -213,9 +206,8 @@ START_TEST(a_wait_that_may_not_ask_for_its_anchor_is_refused_and_makes_no_other)
     ck_assert_uint_eq(test_ledger().linear_allocations, allocations);
     expect_covered();
 }
-END_TEST
 
-START_TEST(a_context_is_met_on_a_full_device)
+TEST(foreign, a_context_is_met_on_a_full_device)
 {
     sim.plan_fault("cuMemAlloc", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
     OK(tn_gpu_meet_context(&gpu, context));
@@ -224,9 +216,8 @@ START_TEST(a_context_is_met_on_a_full_device)
     expect_covered();
     expect_covered();
 }
-END_TEST
 
-START_TEST(a_wait_that_a_context_refuses_proves_nothing)
+TEST(foreign, a_wait_that_a_context_refuses_proves_nothing)
 {
     uint64_t stamp = tn_gpu_epoch(&gpu);
 
@@ -237,9 +228,8 @@ START_TEST(a_wait_that_a_context_refuses_proves_nothing)
     OK(tn_gpu_wait_idle(&gpu));
     ck_assert(tn_gpu_is_proven(&gpu, stamp));
 }
-END_TEST
 
-START_TEST(a_meeting_and_a_wait_leave_captures_alone)
+TEST(foreign, a_meeting_and_a_wait_leave_captures_alone)
 {
     tn_cu_stream captured = test_stream();
 
@@ -248,28 +238,4 @@ START_TEST(a_meeting_and_a_wait_leave_captures_alone)
     OK(tn_gpu_wait_idle(&gpu));
     ck_assert_int_eq(test_capture_status(captured), TN_CU_CAPTURE_STATUS_ACTIVE);
     test_destroy_graph(test_end_capture(captured));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("foreign");
-    TCase *tcase = tcase_create("foreign");
-
-    tcase_add_checked_fixture(tcase, open_gpu, NULL);
-    tcase_add_test(tcase, a_wait_covers_the_contexts_that_were_met);
-    tcase_add_test(tcase, a_context_is_met_once_and_the_primary_one_never);
-    tcase_add_test(tcase, a_close_gives_back_what_a_living_context_has);
-    tcase_add_test(tcase, a_context_that_is_gone_is_idle_and_dropped);
-    tcase_add_test(tcase, an_anchor_that_is_gone_is_made_again_and_no_stranger_is_freed);
-    tcase_add_test(tcase, every_context_that_was_met_is_known_until_it_is_over);
-    tcase_add_test(tcase, a_meeting_that_fails_changes_nothing);
-    tcase_add_test(tcase, a_meeting_waits_for_nothing_whatever_the_driver_refuses);
-    tcase_add_loop_test(tcase, a_question_that_is_refused_once_loses_no_anchor, 0, 3);
-    tcase_add_test(tcase, a_wait_that_may_not_ask_for_its_anchor_is_refused_and_makes_no_other);
-    tcase_add_test(tcase, a_context_is_met_on_a_full_device);
-    tcase_add_test(tcase, a_wait_that_a_context_refuses_proves_nothing);
-    tcase_add_test(tcase, a_meeting_and_a_wait_leave_captures_alone);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

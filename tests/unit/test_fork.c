@@ -26,7 +26,9 @@ static int child_is(void)
     return WEXITSTATUS(status);
 }
 
-START_TEST(a_child_is_forked_where_somebody_had_a_stake)
+GROUP(fork, NULL)
+
+TEST(fork, a_child_is_forked_where_somebody_had_a_stake)
 {
     ck_assert_int_eq(child_is(), 0); /* nothing was used */
     tn_fork_stake();
@@ -38,9 +40,8 @@ START_TEST(a_child_is_forked_where_somebody_had_a_stake)
     ck_assert_int_eq(child_is(), 0); /* as when no driver was found */
     ck_assert(!tn_is_forked());
 }
-END_TEST
 
-START_TEST(a_child_tells_each_function_once)
+TEST(fork, a_child_tells_each_function_once)
 {
     tn_fork_stake();
     tn_fork_tell(note);
@@ -50,23 +51,9 @@ START_TEST(a_child_tells_each_function_once)
     ck_assert_int_eq(child_is(), 0);
     ck_assert_int_eq(atomic_load(&told), 0);
 }
-END_TEST
 
-START_TEST(the_refusal_says_what_helps)
+TEST(fork, the_refusal_says_what_helps)
 {
     STATUS(TARN_ERR_FORKED, tn_fork_refuse());
     unit_expect_sentence("exec");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("fork");
-    TCase *tcase = tcase_create("fork");
-
-    tcase_add_test(tcase, a_child_is_forked_where_somebody_had_a_stake);
-    tcase_add_test(tcase, a_child_tells_each_function_once);
-    tcase_add_test(tcase, the_refusal_says_what_helps);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -21,7 +21,9 @@ static void open_gpu(void)
     unit_gpu(&gpu);
 }
 
-START_TEST(an_open_device_is_known_and_gives_all_back_on_close)
+GROUP(open, open_gpu)
+
+TEST(open, an_open_device_is_known_and_gives_all_back_on_close)
 {
     ck_assert_int_eq(gpu.ordinal, 0);
     ck_assert_uint_gt(gpu.total_bytes, 0);
@@ -32,10 +34,9 @@ START_TEST(an_open_device_is_known_and_gives_all_back_on_close)
     tn_gpu_close(&gpu);
     test_same_ledger(&before_open);
 }
-END_TEST
 
 /* Whichever device calls a function of the program's, and whenever another one is opened or closed. */
-START_TEST(no_open_gpu_is_calm_while_the_programs_code_runs)
+TEST(open, no_open_gpu_is_calm_while_the_programs_code_runs)
 {
     struct tn_gpu other = {0};
 
@@ -55,9 +56,8 @@ START_TEST(no_open_gpu_is_calm_while_the_programs_code_runs)
     ck_assert(tn_gpu_is_calm(&gpu));
     ck_assert_uint_eq(atomic_load(&other.attention), 0);
 }
-END_TEST
 
-START_TEST(an_ordinal_that_the_driver_lacks_is_refused)
+TEST(open, an_ordinal_that_the_driver_lacks_is_refused)
 {
     struct tn_gpu other = {0};
 
@@ -65,9 +65,8 @@ START_TEST(an_ordinal_that_the_driver_lacks_is_refused)
     unit_expect_sentence("device 1");
     STATUS(TARN_ERR_NO_DEVICE, tn_gpu_open(&other, gpu.driver, -1));
 }
-END_TEST
 
-START_TEST(an_open_that_fails_leaves_nothing)
+TEST(open, an_open_that_fails_leaves_nothing)
 {
     static const char *const calls[] = {
         "cuDeviceGetCount", "cuDeviceGet",          "cuDeviceGetName",
@@ -88,9 +87,10 @@ START_TEST(an_open_that_fails_leaves_nothing)
     STATUS(TARN_ERR_DRIVER, tn_gpu_open(&(struct tn_gpu){0}, gpu.driver, 0));
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(out_of_memory_is_a_status_of_its_own)
+GROUP(faults, open_gpu)
+
+TEST(faults, out_of_memory_is_a_status_of_its_own)
 {
     STATUS(TARN_ERR_DEVICE_MEMORY,
            tn_gpu_failed(&gpu, TN_CUDA_ERROR_OUT_OF_MEMORY, "asking", "a call"));
@@ -100,9 +100,8 @@ START_TEST(out_of_memory_is_a_status_of_its_own)
     unit_expect_sentence("host functions");
     OK(tn_gpu_check(&gpu));
 }
-END_TEST
 
-START_TEST(the_first_fault_stays)
+TEST(faults, the_first_fault_stays)
 {
     STATUS(TARN_ERR_DEVICE_LOST,
            tn_gpu_failed(&gpu, TN_CUDA_ERROR_ILLEGAL_ADDRESS, "asking", "a call"));
@@ -112,9 +111,8 @@ START_TEST(the_first_fault_stays)
     STATUS(TARN_ERR_DEVICE_LOST, tn_gpu_check(&gpu));
     unit_expect_sentence("CUDA_ERROR_ILLEGAL_ADDRESS");
 }
-END_TEST
 
-START_TEST(a_child_of_fork_can_use_none_that_was_open)
+TEST(faults, a_child_of_fork_can_use_none_that_was_open)
 {
     struct tn_gpu others[2] = {{.ordinal = 0}, {.ordinal = 0}};
     int result = 0;
@@ -135,9 +133,8 @@ START_TEST(a_child_of_fork_can_use_none_that_was_open)
     ck_assert(tn_gpu_is_usable(&gpu) && tn_gpu_is_usable(&others[1]));
     tn_gpu_close(&others[1]);
 }
-END_TEST
 
-START_TEST(a_refused_teardown_poisons_with_its_first_cause)
+TEST(faults, a_refused_teardown_poisons_with_its_first_cause)
 {
     tn_gpu_teardown(&gpu, TN_CUDA_SUCCESS, "cuMemUnmap");
     OK(tn_gpu_check(&gpu));
@@ -149,18 +146,16 @@ START_TEST(a_refused_teardown_poisons_with_its_first_cause)
     unit_expect_sentence("cuMemUnmap with CUDA_ERROR_INVALID_VALUE");
     ck_assert(!tn_gpu_is_lost(&gpu));
 }
-END_TEST
 
-START_TEST(a_driver_that_is_gone_loses_the_device)
+TEST(faults, a_driver_that_is_gone_loses_the_device)
 {
     tn_gpu_teardown(&gpu, TN_CUDA_ERROR_DEINITIALIZED, "cuMemUnmap");
     ck_assert(tn_gpu_is_lost(&gpu));
     STATUS(TARN_ERR_DEVICE_LOST, tn_gpu_check(&gpu));
     unit_expect_sentence("CUDA_ERROR_DEINITIALIZED");
 }
-END_TEST
 
-START_TEST(a_teardown_that_meets_a_fault_loses_the_device)
+TEST(faults, a_teardown_that_meets_a_fault_loses_the_device)
 {
     tn_gpu_teardown(&gpu, TN_CUDA_ERROR_LAUNCH_FAILED, "cuMemUnmap");
     ck_assert(tn_gpu_is_lost(&gpu));
@@ -168,7 +163,6 @@ START_TEST(a_teardown_that_meets_a_fault_loses_the_device)
     STATUS(TARN_ERR_DEVICE_LOST, tn_gpu_check(&gpu));
     ck_assert_int_eq(atomic_load(&gpu.poison_result), 0);
 }
-END_TEST
 
 /* D1: the thread's context and capture mode are as before, here none and an unusual one. */
 static const struct tn_memory_properties plain = {.exportable = false};
@@ -209,7 +203,9 @@ static void call_everything_without_a_context(void *argument)
     ck_assert_int_eq(tn_gpu_relax(&gpu), TN_CU_CAPTURE_MODE_THREAD_LOCAL);
 }
 
-START_TEST(no_call_changes_the_context_or_the_capture_mode)
+GROUP(manners, open_gpu)
+
+TEST(manners, no_call_changes_the_context_or_the_capture_mode)
 {
     tn_cu_context context = test_context();
 
@@ -217,10 +213,9 @@ START_TEST(no_call_changes_the_context_or_the_capture_mode)
     call_everything();
     ck_assert_ptr_eq(test_context(), context);
 }
-END_TEST
 
 /* D1: a context that cannot be taken off again is no secret. */
-START_TEST(a_refused_pop_poisons)
+TEST(manners, a_refused_pop_poisons)
 {
     bool pushed;
 
@@ -231,9 +226,8 @@ START_TEST(a_refused_pop_poisons)
     tn_gpu_leave(&gpu, pushed);
     STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu));
 }
-END_TEST
 
-START_TEST(entering_the_current_context_pushes_nothing)
+TEST(manners, entering_the_current_context_pushes_nothing)
 {
     bool pushed = true;
 
@@ -244,9 +238,8 @@ START_TEST(entering_the_current_context_pushes_nothing)
     STATUS(TARN_ERR_DRIVER, tn_gpu_enter(&gpu, gpu.context, &pushed));
     ck_assert(!pushed);
 }
-END_TEST
 
-START_TEST(a_refused_change_of_mode_is_not_undone)
+TEST(manners, a_refused_change_of_mode_is_not_undone)
 {
     uint64_t calls;
     int before;
@@ -259,7 +252,6 @@ START_TEST(a_refused_change_of_mode_is_not_undone)
     ck_assert_uint_eq(sim.call_count("cuThreadExchangeStreamCaptureMode"), calls);
     STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu));
 }
-END_TEST
 
 /* D2: a capture in the strictest mode, begun by this thread, survives every call here, on this
  * thread and on another. */
@@ -269,7 +261,7 @@ static void call_everything_elsewhere(void *argument)
     call_everything();
 }
 
-START_TEST(no_call_disturbs_a_capture)
+TEST(manners, no_call_disturbs_a_capture)
 {
     tn_cu_stream stream = test_stream();
 
@@ -279,10 +271,9 @@ START_TEST(no_call_disturbs_a_capture)
     ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     test_destroy_graph(test_end_capture(stream));
 }
-END_TEST
 
 /* D2: a call that would break captures is not made when the mode cannot be relaxed. */
-START_TEST(without_the_relaxed_mode_nothing_is_called_that_breaks_captures)
+TEST(manners, without_the_relaxed_mode_nothing_is_called_that_breaks_captures)
 {
     tn_cu_stream stream = test_stream();
     tn_cu_stream side = test_stream();
@@ -301,9 +292,10 @@ START_TEST(without_the_relaxed_mode_nothing_is_called_that_breaks_captures)
     OK(tn_gpu_wait_idle(&gpu));
     tn_event_destroy(&gpu, event);
 }
-END_TEST
 
-START_TEST(refused_addresses_are_a_status_of_their_own)
+GROUP(memory, open_gpu)
+
+TEST(memory, refused_addresses_are_a_status_of_their_own)
 {
     uint64_t address = 7;
 
@@ -318,9 +310,8 @@ START_TEST(refused_addresses_are_a_status_of_their_own)
     tn_gpu_free_addresses(&gpu, 0, 32 * TN_MIB);
     STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu));
 }
-END_TEST
 
-START_TEST(memory_that_cannot_be_made_leaves_nothing)
+TEST(memory, memory_that_cannot_be_made_leaves_nothing)
 {
     tn_cu_memhandle handle = 7;
     tarn_sim_ledger before = test_ledger();
@@ -331,9 +322,8 @@ START_TEST(memory_that_cannot_be_made_leaves_nothing)
     ck_assert_uint_eq(handle, 7);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_map_that_fails_leaves_nothing)
+TEST(memory, a_map_that_fails_leaves_nothing)
 {
     static const char *const calls[] = {"cuMemMap", "cuMemSetAccess"};
     tn_cu_memhandle handle;
@@ -356,7 +346,6 @@ START_TEST(a_map_that_fails_leaves_nothing)
     tn_gpu_release_memory(&gpu, handle);
     OK(tn_gpu_check(&gpu));
 }
-END_TEST
 
 static void configure_three_devices(void)
 {
@@ -364,7 +353,9 @@ static void configure_three_devices(void)
     open_gpu();
 }
 
-START_TEST(peers_are_bits_of_a_mask)
+GROUP(peers, configure_three_devices)
+
+TEST(peers, peers_are_bits_of_a_mask)
 {
     uint64_t mask = 7;
 
@@ -379,9 +370,8 @@ START_TEST(peers_are_bits_of_a_mask)
     STATUS(TARN_ERR_INVALID_ARGUMENT, tn_gpu_peer_mask(&gpu, -1, &mask));
     ck_assert_uint_eq(mask, 7);
 }
-END_TEST
 
-START_TEST(a_question_for_a_peer_that_is_not_answered_is_an_error)
+TEST(peers, a_question_for_a_peer_that_is_not_answered_is_an_error)
 {
     static const char *const calls[] = {"cuDeviceGetCount", "cuDeviceGet", "cuDeviceCanAccessPeer"};
     uint64_t mask = 7;
@@ -395,9 +385,8 @@ START_TEST(a_question_for_a_peer_that_is_not_answered_is_an_error)
     STATUS(TARN_ERR_NOT_SUPPORTED, tn_gpu_peer_mask(&gpu, 1, &mask));
     ck_assert_uint_eq(mask, 7);
 }
-END_TEST
 
-START_TEST(access_is_given_added_and_removed)
+TEST(peers, access_is_given_added_and_removed)
 {
     tn_cu_memhandle handle;
     uint64_t address;
@@ -425,9 +414,8 @@ START_TEST(access_is_given_added_and_removed)
     tn_gpu_remove_access(&gpu, address, 2 * TN_MIB, 1);
     STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu)); /* somebody has access who should not */
 }
-END_TEST
 
-START_TEST(properties_are_asked_of_the_device)
+TEST(peers, properties_are_asked_of_the_device)
 {
     const struct tn_memory_properties all = {.exportable = true, .rdma = true};
     uint64_t asked = sim.call_count("cuDeviceGetAttribute");
@@ -442,9 +430,8 @@ START_TEST(properties_are_asked_of_the_device)
         STATUS(TARN_ERR_DRIVER, tn_gpu_check_properties(&gpu, all));
     }
 }
-END_TEST
 
-START_TEST(an_unanswered_question_for_memory_is_nothing_free)
+TEST(memory, an_unanswered_question_for_memory_is_nothing_free)
 {
     size_t free_bytes = 7;
     size_t total_bytes = 7;
@@ -456,10 +443,11 @@ START_TEST(an_unanswered_question_for_memory_is_nothing_free)
     tn_gpu_memory_info(&gpu, &free_bytes, &total_bytes);
     ck_assert_uint_gt(free_bytes, 0);
 }
-END_TEST
+
+GROUP(wait, open_gpu)
 
 /* D3 */
-START_TEST(a_wait_proves_what_was_freed_before_it)
+TEST(wait, a_wait_proves_what_was_freed_before_it)
 {
     uint64_t stamp = tn_gpu_epoch(&gpu);
 
@@ -471,7 +459,6 @@ START_TEST(a_wait_proves_what_was_freed_before_it)
     ck_assert_uint_le(atomic_load(&gpu.proven), tn_gpu_epoch(&gpu));
     ck_assert_uint_eq(atomic_load(&gpu.calls[TN_CALL_WAIT]), 1);
 }
-END_TEST
 
 static void wait_idle(void *argument)
 {
@@ -486,7 +473,7 @@ static void *wait_idle_thread(void *argument)
 }
 
 /* D3: broken, memory freed while the wait goes on would be taken for idle. */
-START_TEST(a_wait_does_not_prove_what_was_freed_after_it_began)
+TEST(wait, a_wait_does_not_prove_what_was_freed_after_it_began)
 {
     tn_cu_stream stream = test_stream();
     void *memory = test_linear_alloc(4096);
@@ -510,9 +497,8 @@ START_TEST(a_wait_does_not_prove_what_was_freed_after_it_began)
     wait_idle(NULL);
     ck_assert(tn_gpu_is_proven(&gpu, during));
 }
-END_TEST
 
-START_TEST(a_wait_that_fails_proves_nothing_and_can_be_repeated)
+TEST(wait, a_wait_that_fails_proves_nothing_and_can_be_repeated)
 {
     uint64_t stamp = tn_gpu_epoch(&gpu);
     tarn_sim_ledger before = test_ledger();
@@ -525,9 +511,8 @@ START_TEST(a_wait_that_fails_proves_nothing_and_can_be_repeated)
     ck_assert(tn_gpu_is_proven(&gpu, stamp));
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_wait_without_memory_for_the_next_one_succeeds)
+TEST(wait, a_wait_without_memory_for_the_next_one_succeeds)
 {
     tarn_sim_ledger before = test_ledger();
 
@@ -539,10 +524,9 @@ START_TEST(a_wait_without_memory_for_the_next_one_succeeds)
     OK(tn_gpu_wait_idle(&gpu));
     test_same_ledger(&before);
 }
-END_TEST
 
 /* The driver's block that the token lies in stays, so nobody can take its place on a full device. */
-START_TEST(a_wait_on_a_full_device_keeps_its_token)
+TEST(wait, a_wait_on_a_full_device_keeps_its_token)
 {
     size_t free_bytes;
     size_t total_bytes;
@@ -559,9 +543,8 @@ START_TEST(a_wait_on_a_full_device_keeps_its_token)
     ck_assert_uint_ne(gpu.token, 0);
     tn_gpu_release_memory(&gpu, most);
 }
-END_TEST
 
-START_TEST(all_is_idle_on_a_lost_device)
+TEST(wait, all_is_idle_on_a_lost_device)
 {
     uint64_t stamp = tn_gpu_epoch(&gpu);
 
@@ -572,69 +555,11 @@ START_TEST(all_is_idle_on_a_lost_device)
     ck_assert(tn_gpu_is_proven(&gpu, tn_gpu_epoch(&gpu)));
     ck_assert_uint_le(atomic_load(&gpu.proven), tn_gpu_epoch(&gpu));
 }
-END_TEST
 
-START_TEST(waiting_with_a_lock_is_a_broken_contract)
+CONTRACT_TEST(wait, waiting_with_a_lock_is_a_broken_contract)
 {
     struct tn_lock lock = TN_LOCK_INIT(TN_RANK_POOL);
 
     tn_lock_acquire(&lock);
     OK(tn_gpu_wait_idle(&gpu));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("gpu");
-    TCase *open = tcase_create("open");
-    TCase *faults = tcase_create("faults");
-    TCase *manners = tcase_create("manners");
-    TCase *memory = tcase_create("memory");
-    TCase *peers = tcase_create("peers");
-    TCase *wait = tcase_create("wait");
-
-    tcase_add_checked_fixture(open, open_gpu, NULL);
-    tcase_add_test(open, an_open_device_is_known_and_gives_all_back_on_close);
-    tcase_add_test(open, no_open_gpu_is_calm_while_the_programs_code_runs);
-    tcase_add_test(open, an_ordinal_that_the_driver_lacks_is_refused);
-    tcase_add_test(open, an_open_that_fails_leaves_nothing);
-    suite_add_tcase(suite, open);
-    tcase_add_checked_fixture(faults, open_gpu, NULL);
-    tcase_add_test(faults, out_of_memory_is_a_status_of_its_own);
-    tcase_add_test(faults, the_first_fault_stays);
-    tcase_add_test(faults, a_child_of_fork_can_use_none_that_was_open);
-    tcase_add_test(faults, a_refused_teardown_poisons_with_its_first_cause);
-    tcase_add_test(faults, a_driver_that_is_gone_loses_the_device);
-    tcase_add_test(faults, a_teardown_that_meets_a_fault_loses_the_device);
-    suite_add_tcase(suite, faults);
-    tcase_add_checked_fixture(manners, open_gpu, NULL);
-    tcase_add_test(manners, no_call_changes_the_context_or_the_capture_mode);
-    tcase_add_test(manners, a_refused_pop_poisons);
-    tcase_add_test(manners, entering_the_current_context_pushes_nothing);
-    tcase_add_test(manners, a_refused_change_of_mode_is_not_undone);
-    tcase_add_test(manners, no_call_disturbs_a_capture);
-    tcase_add_test(manners, without_the_relaxed_mode_nothing_is_called_that_breaks_captures);
-    suite_add_tcase(suite, manners);
-    tcase_add_checked_fixture(memory, open_gpu, NULL);
-    tcase_add_test(memory, refused_addresses_are_a_status_of_their_own);
-    tcase_add_test(memory, memory_that_cannot_be_made_leaves_nothing);
-    tcase_add_test(memory, a_map_that_fails_leaves_nothing);
-    tcase_add_test(memory, an_unanswered_question_for_memory_is_nothing_free);
-    suite_add_tcase(suite, memory);
-    tcase_add_checked_fixture(peers, configure_three_devices, NULL);
-    tcase_add_test(peers, peers_are_bits_of_a_mask);
-    tcase_add_test(peers, a_question_for_a_peer_that_is_not_answered_is_an_error);
-    tcase_add_test(peers, access_is_given_added_and_removed);
-    tcase_add_test(peers, properties_are_asked_of_the_device);
-    suite_add_tcase(suite, peers);
-    tcase_add_checked_fixture(wait, open_gpu, NULL);
-    tcase_add_test(wait, a_wait_proves_what_was_freed_before_it);
-    tcase_add_test(wait, a_wait_does_not_prove_what_was_freed_after_it_began);
-    tcase_add_test(wait, a_wait_that_fails_proves_nothing_and_can_be_repeated);
-    tcase_add_test(wait, a_wait_without_memory_for_the_next_one_succeeds);
-    tcase_add_test(wait, a_wait_on_a_full_device_keeps_its_token);
-    tcase_add_test(wait, all_is_idle_on_a_lost_device);
-    unit_add_contract_test(wait, waiting_with_a_lock_is_a_broken_contract);
-    suite_add_tcase(suite, wait);
-    return test_main(suite);
 }

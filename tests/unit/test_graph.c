@@ -16,7 +16,9 @@ static void set_up(void)
     before = test_ledger();
 }
 
-START_TEST(a_graph_replays_any_number_of_times)
+GROUP(replay, set_up)
+
+TEST(replay, a_graph_replays_any_number_of_times)
 {
     tarn_graph *graph = unit_end(unit_adding(pool, stream, words, 3));
 
@@ -32,9 +34,8 @@ START_TEST(a_graph_replays_any_number_of_times)
     ck_assert_uint_eq(test_ledger().graph_execs, before.graph_execs);
     ck_assert_uint_eq(test_ledger().user_objects, before.user_objects);
 }
-END_TEST
 
-START_TEST(a_captured_block_keeps_its_bytes_between_replays)
+TEST(replay, a_captured_block_keeps_its_bytes_between_replays)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     void *output = unit_alloc(pool, 4096, stream);
@@ -48,9 +49,10 @@ START_TEST(a_captured_block_keeps_its_bytes_between_replays)
     OK(tn_graph_replay(graph, stream));
     test_expect_words(stream, output, 7, 1024);
 }
-END_TEST
 
-START_TEST(a_users_graph_is_adopted_with_its_holds)
+GROUP(adopt, set_up)
+
+TEST(adopt, a_users_graph_is_adopted_with_its_holds)
 {
     tn_cu_graph driver_graph;
     tarn_graph *graph;
@@ -75,9 +77,8 @@ START_TEST(a_users_graph_is_adopted_with_its_holds)
     unit_reap_all(pool);
     ck_assert_uint_eq(test_ledger().graphs, before.graphs);
 }
-END_TEST
 
-START_TEST(a_graph_that_cannot_be_adopted_is_still_the_callers)
+TEST(adopt, a_graph_that_cannot_be_adopted_is_still_the_callers)
 {
     tn_cu_graph driver_graph;
     tarn_graph *graph = NULL;
@@ -95,9 +96,10 @@ START_TEST(a_graph_that_cannot_be_adopted_is_still_the_callers)
     OK(tn_graph_adopt(pool, driver_graph, &graph));
     tn_graph_destroy(graph);
 }
-END_TEST
 
-START_TEST(a_replay_that_cannot_be_is_refused)
+GROUP(refused, set_up)
+
+TEST(refused, a_replay_that_cannot_be_is_refused)
 {
     tarn_graph *graph = unit_end(unit_adding(pool, stream, words, 1));
 
@@ -109,9 +111,8 @@ START_TEST(a_replay_that_cannot_be_is_refused)
     STATUS(TARN_ERR_DEVICE_LOST, tn_graph_replay(graph, stream));
     tn_graph_destroy(graph); /* still works */
 }
-END_TEST
 
-START_TEST(a_refused_destruction_poisons)
+TEST(refused, a_refused_destruction_poisons)
 {
     tarn_graph *graph = unit_end(unit_adding(pool, stream, words, 1));
 
@@ -120,9 +121,10 @@ START_TEST(a_refused_destruction_poisons)
     STATUS(TARN_ERR_POISONED, tn_gpu_check(&device->gpu));
     ck_assert_uint_eq(pool->claims.graph_count, 0);
 }
-END_TEST
 
-START_TEST(a_device_lists_its_graphs_until_they_are_destroyed)
+GROUP(list, set_up)
+
+TEST(list, a_device_lists_its_graphs_until_they_are_destroyed)
 {
     tarn_graph *graphs[3];
 
@@ -139,9 +141,8 @@ START_TEST(a_device_lists_its_graphs_until_they_are_destroyed)
     tn_graph_destroy(graphs[0]);
     ck_assert_ptr_null(device->graphs);
 }
-END_TEST
 
-START_TEST(a_graph_that_was_not_made_is_not_listed)
+TEST(list, a_graph_that_was_not_made_is_not_listed)
 {
     tarn_capture *capture = unit_adding(pool, stream, words, 1);
     tarn_graph *graph = NULL;
@@ -153,10 +154,9 @@ START_TEST(a_graph_that_was_not_made_is_not_listed)
     ck_assert_ptr_eq(device->graphs, graph);
     tn_graph_destroy(graph);
 }
-END_TEST
 
 /* Free memory that has become more was given back by someone else. */
-START_TEST(an_executable_costs_what_the_device_has_less_behind_it)
+TEST(list, an_executable_costs_what_the_device_has_less_behind_it)
 {
     static const size_t told[] = {9 * GIB, 9 * GIB - 6 * MIB, GIB, GIB, GIB, 2 * GIB, MIB, 0};
     static const uint64_t costs[] = {6 * MIB, 0, 0, MIB};
@@ -175,52 +175,19 @@ START_TEST(an_executable_costs_what_the_device_has_less_behind_it)
     }
     ck_assert_uint_eq(atomic_load(&device->exec_bytes), 7 * MIB);
 }
-END_TEST
 
-START_TEST(a_graph_enters_no_pool_that_another_thread_may_change)
+CONTRACT_TEST(refused, a_graph_enters_no_pool_that_another_thread_may_change)
 {
     tarn_graph *graph = unit_graph(pool, stream, 4096, NULL);
 
     atomic_store(&graph->magic, 0);
     tn_graph_commit(graph, NULL);
 }
-END_TEST
 
-START_TEST(a_graph_is_not_destroyed_under_a_lock)
+CONTRACT_TEST(refused, a_graph_is_not_destroyed_under_a_lock)
 {
     tarn_graph *graph = unit_graph(pool, stream, 4096, NULL);
 
     tn_lock_acquire(&pool->device->lock);
     tn_graph_destroy(graph);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("graph");
-    TCase *replay = tcase_create("replay");
-    TCase *adopt = tcase_create("adopt");
-    TCase *refused = tcase_create("refused");
-    TCase *list = tcase_create("list");
-
-    tcase_add_checked_fixture(replay, set_up, NULL);
-    tcase_add_test(replay, a_graph_replays_any_number_of_times);
-    tcase_add_test(replay, a_captured_block_keeps_its_bytes_between_replays);
-    suite_add_tcase(suite, replay);
-    tcase_add_checked_fixture(adopt, set_up, NULL);
-    tcase_add_test(adopt, a_users_graph_is_adopted_with_its_holds);
-    tcase_add_test(adopt, a_graph_that_cannot_be_adopted_is_still_the_callers);
-    suite_add_tcase(suite, adopt);
-    tcase_add_checked_fixture(refused, set_up, NULL);
-    tcase_add_test(refused, a_replay_that_cannot_be_is_refused);
-    tcase_add_test(refused, a_refused_destruction_poisons);
-    unit_add_contract_test(refused, a_graph_enters_no_pool_that_another_thread_may_change);
-    unit_add_contract_test(refused, a_graph_is_not_destroyed_under_a_lock);
-    suite_add_tcase(suite, refused);
-    tcase_add_checked_fixture(list, set_up, NULL);
-    tcase_add_test(list, a_device_lists_its_graphs_until_they_are_destroyed);
-    tcase_add_test(list, a_graph_that_was_not_made_is_not_listed);
-    tcase_add_test(list, an_executable_costs_what_the_device_has_less_behind_it);
-    suite_add_tcase(suite, list);
-    return test_main(suite);
 }

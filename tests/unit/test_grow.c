@@ -9,7 +9,9 @@
 #include "support/liar.h"
 #include "unit/one_pool.h"
 
-START_TEST(free_bytes_at_the_edge_are_part_of_the_growth)
+GROUP(places, make_pool)
+
+TEST(places, free_bytes_at_the_edge_are_part_of_the_growth)
 {
     void *first = unit_alloc(pool, 3 * MIB, stream); /* of a chunk of 4 MiB */
     void *second = unit_alloc(pool, 4 * MIB, stream);
@@ -18,9 +20,8 @@ START_TEST(free_bytes_at_the_edge_are_part_of_the_growth)
     ck_assert_uint_eq(unit_stats(pool).mapped_bytes, 8 * MIB);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(free_bytes_at_the_edge_are_the_last_to_be_cut)
+TEST(places, free_bytes_at_the_edge_are_the_last_to_be_cut)
 {
     void *first = unit_alloc(pool, 16 * MIB, stream);
     void *second = unit_alloc(pool, 5 * MIB, stream);
@@ -34,9 +35,8 @@ START_TEST(free_bytes_at_the_edge_are_the_last_to_be_cut)
     ck_assert_uint_eq(unit_heap(pool, stream, TN_HEAP_LARGE)->mapped_bytes, 32 * MIB);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(another_heap_does_not_grow_in_a_segment_that_is_not_its_own)
+TEST(places, another_heap_does_not_grow_in_a_segment_that_is_not_its_own)
 {
     void *first = unit_alloc(pool, 2 * MIB, stream);
     void *second = unit_alloc(pool, 2 * MIB, other);
@@ -44,9 +44,8 @@ START_TEST(another_heap_does_not_grow_in_a_segment_that_is_not_its_own)
     ck_assert_ptr_ne(unit_segment(first), unit_segment(second));
     ck_assert_ptr_eq(unit_segment(first)->grower, unit_chunk(first)->heap);
 }
-END_TEST
 
-START_TEST(a_heap_grows_in_a_segment_of_idle_memory)
+TEST(places, a_heap_grows_in_a_segment_of_idle_memory)
 {
     void *captured;
     tarn_graph *graph = unit_graph(pool, stream, 2 * MIB, &captured);
@@ -58,7 +57,6 @@ START_TEST(a_heap_grows_in_a_segment_of_idle_memory)
     OK(tarn_pool_validate(pool));
     (void)graph;
 }
-END_TEST
 
 static int served; /* allocations by the other stream while the driver made memory */
 
@@ -73,7 +71,7 @@ static void serve_other(void)
     served += 1;
 }
 
-START_TEST(others_go_on_while_the_driver_maps)
+TEST(places, others_go_on_while_the_driver_maps)
 {
     const struct tn_driver *driver = device->gpu.driver;
     const struct tn_driver calling = test_calling_while_it_creates(driver, serve_other);
@@ -90,10 +88,11 @@ START_TEST(others_go_on_while_the_driver_maps)
     ck_assert_uint_eq(unit_stats(pool).alloc_count, 3 + (uint64_t)served);
     OK(tarn_free(edge));
 }
-END_TEST
+
+GROUP(failures, make_pool)
 
 /* One driver call or host allocation after the other. */
-START_TEST(a_growth_that_fails_maps_nothing)
+TEST(failures, a_growth_that_fails_maps_nothing)
 {
     static const char *const calls[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess"};
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
@@ -120,7 +119,6 @@ START_TEST(a_growth_that_fails_maps_nothing)
     ck_assert_int_le(tn_host_outstanding(), host + 1); /* the table of chunks may have grown */
     tn_pool_unlock(pool);
 }
-END_TEST
 
 /* What the device has is mapped or cached, and the driver knows it, whoever has it. */
 static void expect_charged(uint64_t mapped, uint64_t cached)
@@ -143,7 +141,9 @@ static void cache_some(void)
     expect_charged(0, 56 * MIB);
 }
 
-START_TEST(growth_takes_what_the_cache_has_of_its_sizes)
+GROUP(cache, make_pool)
+
+TEST(cache, growth_takes_what_the_cache_has_of_its_sizes)
 {
     uint64_t created;
 
@@ -154,10 +154,9 @@ START_TEST(growth_takes_what_the_cache_has_of_its_sizes)
     expect_charged(62 * MIB, 0);
     ck_assert_uint_eq(tn_pool_map_count(pool), 5);
 }
-END_TEST
 
 /* Each chunk goes back to where it came from, whichever call is refused. */
-START_TEST(a_growth_that_fails_gives_the_cache_back_what_it_took)
+TEST(cache, a_growth_that_fails_gives_the_cache_back_what_it_took)
 {
     static const char *const calls[] = {"cuMemMap", "cuMemSetAccess", "cuMemCreate"};
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
@@ -181,9 +180,8 @@ START_TEST(a_growth_that_fails_gives_the_cache_back_what_it_took)
     }
     OK(tn_gpu_check(&device->gpu));
 }
-END_TEST
 
-START_TEST(at_the_limit_of_the_device_the_cache_serves)
+TEST(cache, at_the_limit_of_the_device_the_cache_serves)
 {
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
 
@@ -197,10 +195,9 @@ START_TEST(at_the_limit_of_the_device_the_cache_serves)
     ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 56 * MIB, false), 56 * MIB);
     expect_charged(56 * MIB, 0);
 }
-END_TEST
 
 /* Unmapped for another pool: what it does not want goes no further than it must. */
-START_TEST(chunks_unmapped_for_the_cache_are_there)
+TEST(cache, chunks_unmapped_for_the_cache_are_there)
 {
     bool unproven = false;
 
@@ -221,9 +218,8 @@ START_TEST(chunks_unmapped_for_the_cache_are_there)
     tn_pool_unlock(pool);
     expect_charged(0, 8 * MIB);
 }
-END_TEST
 
-START_TEST(a_growth_without_host_memory_maps_nothing)
+TEST(failures, a_growth_without_host_memory_maps_nothing)
 {
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
     tarn_sim_ledger before = test_ledger();
@@ -250,10 +246,9 @@ START_TEST(a_growth_without_host_memory_maps_nothing)
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
 }
-END_TEST
 
 /* 18 blocks fill the first index of their chunk. The block begins in the free end of that, or, aligned, behind it. */
-START_TEST(a_growth_without_host_memory_for_its_blocks_place_maps_nothing)
+TEST(failures, a_growth_without_host_memory_for_its_blocks_place_maps_nothing)
 {
     static const uint64_t alignments[] = {512, 2 * TN_MIB};
 
@@ -282,9 +277,8 @@ START_TEST(a_growth_without_host_memory_for_its_blocks_place_maps_nothing)
         OK(tarn_pool_validate(fresh));
     }
 }
-END_TEST
 
-START_TEST(limits_of_pool_and_device_end_a_growth)
+TEST(failures, limits_of_pool_and_device_end_a_growth)
 {
     tarn_pool *small = unit_pool_of(device, "small", 64 * MIB);
     void *address = NULL;
@@ -297,9 +291,8 @@ START_TEST(limits_of_pool_and_device_end_a_growth)
     (void)unit_alloc(small, 2 * MIB, stream);
     OK(tarn_pool_validate(small));
 }
-END_TEST
 
-START_TEST(near_a_limit_growth_is_frugal)
+TEST(failures, near_a_limit_growth_is_frugal)
 {
     tarn_pool *small = unit_pool_of(device, "small", 63 * MIB);
 
@@ -307,7 +300,6 @@ START_TEST(near_a_limit_growth_is_frugal)
     ck_assert_uint_eq(unit_stats(small).mapped_bytes, 62 * MIB);
     ck_assert_uint_eq(unit_stats(small).mapped_peak_bytes, 62 * MIB);
 }
-END_TEST
 
 /* Seven chunks of 32 MiB in segments of 32, 64 and 128 MiB. */
 static void fill_seven(void **blocks)
@@ -321,7 +313,9 @@ static void fill_seven(void **blocks)
     ck_assert_uint_eq(unit_stats(pool).segment_count, 3);
 }
 
-START_TEST(free_chunks_in_the_middle_are_unmapped)
+GROUP(unmap, make_pool)
+
+TEST(unmap, free_chunks_in_the_middle_are_unmapped)
 {
     void *blocks[7];
     size_t freed = 0;
@@ -345,10 +339,9 @@ START_TEST(free_chunks_in_the_middle_are_unmapped)
     ck_assert_ptr_eq(unit_alloc(pool, 32 * MIB, stream), blocks[5]);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Another pool gets the memory, and has a chunk of its own for it. */
-START_TEST(a_chunk_ends_with_its_pool_and_its_memory_goes_to_the_cache)
+TEST(unmap, a_chunk_ends_with_its_pool_and_its_memory_goes_to_the_cache)
 {
     tarn_pool *brief = unit_pool(device);
     void *address = unit_alloc(brief, 4096, stream);
@@ -363,10 +356,9 @@ START_TEST(a_chunk_ends_with_its_pool_and_its_memory_goes_to_the_cache)
     ck_assert_ptr_null(chunk->live);
     ck_assert(!tn_live_has_room(chunk));
 }
-END_TEST
 
 /* A pause will take memory away: blocks, owner and address are the chunk's. */
-START_TEST(a_chunk_without_memory_keeps_blocks_owner_and_address)
+TEST(unmap, a_chunk_without_memory_keeps_blocks_owner_and_address)
 {
     char *kept = unit_alloc(pool, 4096, stream);
     char *freed = unit_alloc(pool, 4096, stream);
@@ -387,9 +379,8 @@ START_TEST(a_chunk_without_memory_keeps_blocks_owner_and_address)
     OK(tarn_pool_validate(pool));
     test_expect_words(stream, kept, 5, 1024);
 }
-END_TEST
 
-START_TEST(a_chunk_that_is_not_all_free_stays)
+TEST(unmap, a_chunk_that_is_not_all_free_stays)
 {
     void *first = unit_alloc(pool, 3 * MIB, stream); /* 4 MiB */
     void *second = unit_alloc(pool, 512 * 1024 + MIB, stream);
@@ -403,9 +394,8 @@ START_TEST(a_chunk_that_is_not_all_free_stays)
     ck_assert_uint_eq(freed, unit_stats(pool).mapped_peak_bytes);
     ck_assert_uint_eq(unit_stats(pool).mapped_bytes, 0);
 }
-END_TEST
 
-START_TEST(a_segment_without_chunks_is_given_back)
+TEST(unmap, a_segment_without_chunks_is_given_back)
 {
     void *blocks[7];
 
@@ -427,9 +417,8 @@ START_TEST(a_segment_without_chunks_is_given_back)
     OK(tarn_pool_trim(pool, NULL));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(what_is_not_proven_idle_stays_until_a_wait)
+TEST(unmap, what_is_not_proven_idle_stays_until_a_wait)
 {
     void *address = unit_alloc(pool, 32 * MIB, stream);
     bool unproven = false;
@@ -448,9 +437,8 @@ START_TEST(what_is_not_proven_idle_stays_until_a_wait)
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
 }
-END_TEST
 
-START_TEST(memory_that_was_never_used_is_idle)
+TEST(unmap, memory_that_was_never_used_is_idle)
 {
     bool unproven = false;
 
@@ -461,9 +449,8 @@ START_TEST(memory_that_was_never_used_is_idle)
     ck_assert(!unproven);
     tn_pool_unlock(pool);
 }
-END_TEST
 
-START_TEST(what_a_graph_holds_stays)
+TEST(unmap, what_a_graph_holds_stays)
 {
     void *captured;
     tarn_graph *graph = unit_graph(pool, stream, 64 * MIB, &captured);
@@ -474,9 +461,8 @@ START_TEST(what_a_graph_holds_stays)
     ck_assert_ptr_nonnull(unit_chunk(captured));
     (void)graph;
 }
-END_TEST
 
-START_TEST(a_hole_is_mapped_in_parts_and_unmapped_again)
+TEST(places, a_hole_is_mapped_in_parts_and_unmapped_again)
 {
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
     void *anchor = unit_alloc(pool, 2 * MIB, stream);
@@ -504,9 +490,8 @@ START_TEST(a_hole_is_mapped_in_parts_and_unmapped_again)
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
 }
-END_TEST
 
-START_TEST(everything_goes_with_the_pool)
+TEST(unmap, everything_goes_with_the_pool)
 {
     tarn_pool *gone = unit_pool(device);
     tarn_sim_ledger before = test_ledger();
@@ -527,7 +512,6 @@ START_TEST(everything_goes_with_the_pool)
     test_same_ledger(&before);
     ck_assert_int_eq(tn_host_outstanding(), host);
 }
-END_TEST
 
 /* Captures a graph with blocks of these bytes in all, which it frees. */
 static tarn_graph *graph_of(uint64_t bytes, size_t count)
@@ -546,7 +530,7 @@ static tarn_graph *graph_of(uint64_t bytes, size_t count)
 
 /* 200 graphs need up to 52 MiB each. _i: 0: in ascending order; else in a random one; the block of
  * each is in one piece, or in up to four. */
-START_TEST(graphs_in_any_order_need_hardly_more_than_the_largest)
+TEST_LOOP(places, graphs_in_any_order_need_hardly_more_than_the_largest, 0, 21)
 {
     enum { GRAPHS = 200 };
     tarn_graph *graphs[GRAPHS];
@@ -572,10 +556,9 @@ START_TEST(graphs_in_any_order_need_hardly_more_than_the_largest)
     for (size_t i = 0; i < GRAPHS; i++)
         OK(tarn_graph_destroy(graphs[i]));
 }
-END_TEST
 
 /* Two captures are under way: what the first fails to extend serves the second. */
-START_TEST(a_capture_that_cannot_grow_takes_nothing)
+TEST(places, a_capture_that_cannot_grow_takes_nothing)
 {
     tarn_graph *graph = unit_graph(pool, stream, 32 * MIB, NULL);
     tarn_capture *first;
@@ -591,50 +574,4 @@ START_TEST(a_capture_that_cannot_grow_takes_nothing)
     OK(tarn_graph_destroy(unit_end(second)));
     OK(tarn_graph_destroy(unit_end(first)));
     OK(tarn_graph_destroy(graph));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("grow");
-    TCase *places = tcase_create("places");
-    TCase *failures = tcase_create("failures");
-    TCase *cache = tcase_create("cache");
-    TCase *shrink = tcase_create("unmap");
-
-    tcase_add_checked_fixture(places, make_pool, NULL);
-    tcase_add_test(places, free_bytes_at_the_edge_are_part_of_the_growth);
-    tcase_add_test(places, free_bytes_at_the_edge_are_the_last_to_be_cut);
-    tcase_add_test(places, another_heap_does_not_grow_in_a_segment_that_is_not_its_own);
-    tcase_add_test(places, a_heap_grows_in_a_segment_of_idle_memory);
-    tcase_add_test(places, a_hole_is_mapped_in_parts_and_unmapped_again);
-    tcase_add_test(places, others_go_on_while_the_driver_maps);
-    tcase_add_test(places, a_capture_that_cannot_grow_takes_nothing);
-    tcase_add_loop_test(places, graphs_in_any_order_need_hardly_more_than_the_largest, 0, 21);
-    suite_add_tcase(suite, places);
-    tcase_add_checked_fixture(failures, make_pool, NULL);
-    tcase_add_test(failures, a_growth_that_fails_maps_nothing);
-    tcase_add_test(failures, a_growth_without_host_memory_maps_nothing);
-    tcase_add_test(failures, a_growth_without_host_memory_for_its_blocks_place_maps_nothing);
-    tcase_add_test(failures, limits_of_pool_and_device_end_a_growth);
-    tcase_add_test(failures, near_a_limit_growth_is_frugal);
-    suite_add_tcase(suite, failures);
-    tcase_add_checked_fixture(cache, make_pool, NULL);
-    tcase_add_test(cache, growth_takes_what_the_cache_has_of_its_sizes);
-    tcase_add_test(cache, a_growth_that_fails_gives_the_cache_back_what_it_took);
-    tcase_add_test(cache, at_the_limit_of_the_device_the_cache_serves);
-    tcase_add_test(cache, chunks_unmapped_for_the_cache_are_there);
-    suite_add_tcase(suite, cache);
-    tcase_add_checked_fixture(shrink, make_pool, NULL);
-    tcase_add_test(shrink, free_chunks_in_the_middle_are_unmapped);
-    tcase_add_test(shrink, a_chunk_without_memory_keeps_blocks_owner_and_address);
-    tcase_add_test(shrink, a_chunk_ends_with_its_pool_and_its_memory_goes_to_the_cache);
-    tcase_add_test(shrink, a_chunk_that_is_not_all_free_stays);
-    tcase_add_test(shrink, a_segment_without_chunks_is_given_back);
-    tcase_add_test(shrink, what_is_not_proven_idle_stays_until_a_wait);
-    tcase_add_test(shrink, memory_that_was_never_used_is_idle);
-    tcase_add_test(shrink, what_a_graph_holds_stays);
-    tcase_add_test(shrink, everything_goes_with_the_pool);
-    suite_add_tcase(suite, shrink);
-    return test_main(suite);
 }

@@ -105,7 +105,9 @@ static void expect_stale(const char *node)
     unit_expect_sentence(node);
 }
 
-START_TEST(each_block_is_watched_once_and_the_own_are_not)
+GROUP(made, make_graph, end_graph)
+
+TEST(made, each_block_is_watched_once_and_the_own_are_not)
 {
     struct tn_guard *guard = make(TARN_GUARD_REFUSE);
 
@@ -119,9 +121,8 @@ START_TEST(each_block_is_watched_once_and_the_own_are_not)
     ck_assert_ptr_eq(graph->guard, guard);
     expect_fresh();
 }
-END_TEST
 
-START_TEST(none_is_made_where_frees_are_ignored)
+TEST(made, none_is_made_where_frees_are_ignored)
 {
     struct tn_guard *guard = (struct tn_guard *)UNTOUCHED;
     uint64_t calls = sim.call_count("cuGraphGetNodes");
@@ -133,9 +134,8 @@ START_TEST(none_is_made_where_frees_are_ignored)
     expect_fresh();
     tn_guard_drop(NULL);
 }
-END_TEST
 
-START_TEST(a_block_freed_before_the_guard_begins_is_missed) /* G7 */
+TEST(made, a_block_freed_before_the_guard_begins_is_missed) /* G7 */
 {
     struct tn_guard *guard = make(TARN_GUARD_REFUSE);
 
@@ -145,9 +145,8 @@ START_TEST(a_block_freed_before_the_guard_begins_is_missed) /* G7 */
     tn_guard_replace(graph, guard);
     expect_stale("node 1, copy, destination");
 }
-END_TEST
 
-START_TEST(a_graph_that_is_not_there_yet_is_stale_when_it_comes)
+TEST(made, a_graph_that_is_not_there_yet_is_stale_when_it_comes)
 {
     atomic_store(&graph->magic, 0);
     graph->guard = make(TARN_GUARD_REFUSE);
@@ -156,14 +155,13 @@ START_TEST(a_graph_that_is_not_there_yet_is_stale_when_it_comes)
     tn_guard_publish(graph);
     expect_stale("node 0, copy, source");
 }
-END_TEST
 
 static void free_input(void)
 {
     OK(tarn_free(input));
 }
 
-START_TEST(a_block_freed_behind_the_look_is_missed)
+TEST(made, a_block_freed_behind_the_look_is_missed)
 {
     struct tn_guard *guard;
 
@@ -176,7 +174,6 @@ START_TEST(a_block_freed_behind_the_look_is_missed)
     tn_guard_replace(graph, guard);
     expect_stale("node 0, copy, source");
 }
-END_TEST
 
 static void use_input_again(void)
 {
@@ -187,7 +184,7 @@ static void use_input_again(void)
     ck_assert_ptr_eq(input, before);
 }
 
-START_TEST(another_block_behind_the_look_is_not_kept_in_its_place)
+TEST(made, another_block_behind_the_look_is_not_kept_in_its_place)
 {
     struct tn_guard *guard;
 
@@ -199,9 +196,8 @@ START_TEST(another_block_behind_the_look_is_not_kept_in_its_place)
     OK(tarn_free(input));
     ck_assert_uint_eq(weights->watches.kept_count, 0);
 }
-END_TEST
 
-START_TEST(what_is_dead_when_the_guard_is_made_is_missed)
+TEST(made, what_is_dead_when_the_guard_is_made_is_missed)
 {
     struct tn_guard *guard;
 
@@ -216,10 +212,9 @@ START_TEST(what_is_dead_when_the_guard_is_made_is_missed)
     OK(tarn_free(other)); /* which is kept, and says nothing */
     expect_stale("node 0, copy, source");
 }
-END_TEST
 
 /* What else is a mistake there leaves the block where it is. */
-START_TEST(only_what_leaves_no_block_is_dead)
+TEST(made, only_what_leaves_no_block_is_dead)
 {
     tarn_capture *capture;
     struct tn_guard *guard;
@@ -238,9 +233,8 @@ START_TEST(only_what_leaves_no_block_is_dead)
     OK(tarn_free(other));
     expect_stale("node 0, set, destination");
 }
-END_TEST
 
-START_TEST(what_is_accepted_is_not_dead)
+TEST(made, what_is_accepted_is_not_dead)
 {
     struct tn_guard *guard;
 
@@ -251,9 +245,10 @@ START_TEST(what_is_accepted_is_not_dead)
     tn_guard_replace(graph, guard);
     expect_fresh();
 }
-END_TEST
 
-START_TEST(a_keeper_takes_over_from_one_that_was_told)
+GROUP(replaced, make_graph, end_graph)
+
+TEST(replaced, a_keeper_takes_over_from_one_that_was_told)
 {
     tn_guard_replace(graph, make(TARN_GUARD_REFUSE));
     {
@@ -267,9 +262,8 @@ START_TEST(a_keeper_takes_over_from_one_that_was_told)
     ck_assert_uint_eq(weights->watches.kept_count, 1);
     OK(tarn_pool_validate(weights));
 }
-END_TEST
 
-START_TEST(a_refuser_takes_over_from_a_keeper)
+TEST(replaced, a_refuser_takes_over_from_a_keeper)
 {
     struct tn_guard *refuser;
 
@@ -283,10 +277,9 @@ START_TEST(a_refuser_takes_over_from_a_keeper)
     tn_guard_replace(graph, NULL);
     expect_fresh();
 }
-END_TEST
 
 /* As of an update that the driver refuses. */
-START_TEST(a_guard_that_never_begins_leaves_the_other_alone)
+TEST(replaced, a_guard_that_never_begins_leaves_the_other_alone)
 {
     struct tn_guard *never;
 
@@ -300,9 +293,8 @@ START_TEST(a_guard_that_never_begins_leaves_the_other_alone)
     tn_guard_give_up(graph, NULL);
     expect_fresh();
 }
-END_TEST
 
-START_TEST(a_graph_without_a_guard_stays_so_where_one_never_begins)
+TEST(replaced, a_graph_without_a_guard_stays_so_where_one_never_begins)
 {
     struct tn_guard *never = make(TARN_GUARD_REFUSE);
 
@@ -310,9 +302,8 @@ START_TEST(a_graph_without_a_guard_stays_so_where_one_never_begins)
     tn_guard_give_up(graph, never);
     expect_fresh();
 }
-END_TEST
 
-START_TEST(a_stale_graph_stays_so_where_a_guard_never_begins)
+TEST(replaced, a_stale_graph_stays_so_where_a_guard_never_begins)
 {
     struct tn_guard *never;
 
@@ -322,7 +313,6 @@ START_TEST(a_stale_graph_stays_so_where_a_guard_never_begins)
     tn_guard_give_up(graph, never);
     expect_stale("node 0, copy, source");
 }
-END_TEST
 
 static void *third; /* what another section writes */
 
@@ -332,7 +322,7 @@ static void free_third(void)
 }
 
 /* The section that the graph is to be updated to misses a block by then; the graph itself does not. */
-START_TEST(an_update_that_is_refused_leaves_the_graph_as_it_was)
+TEST(replaced, an_update_that_is_refused_leaves_the_graph_as_it_was)
 {
     tarn_capture *capture;
 
@@ -347,7 +337,6 @@ START_TEST(an_update_that_is_refused_leaves_the_graph_as_it_was)
     OK(tarn_free(input));
     expect_stale("node 0, copy, source");
 }
-END_TEST
 
 static void free_input_and_memory_ends(void)
 {
@@ -356,7 +345,7 @@ static void free_input_and_memory_ends(void)
 }
 
 /* The first block of the watch is gone, the second cannot be watched. */
-START_TEST(a_guard_that_was_told_and_fails_leaves_the_graph_as_it_was)
+TEST(replaced, a_guard_that_was_told_and_fails_leaves_the_graph_as_it_was)
 {
     struct tn_guard *guard = NULL;
 
@@ -366,10 +355,9 @@ START_TEST(a_guard_that_was_told_and_fails_leaves_the_graph_as_it_was)
     ck_assert_ptr_null(guard);
     expect_fresh();
 }
-END_TEST
 
 /* Those of its own are in the graph's memory that it holds. */
-START_TEST(without_host_memory_no_guard_is_made)
+TEST(made, without_host_memory_no_guard_is_made)
 {
     int64_t outstanding = tn_host_outstanding();
     struct tn_guard *guard = NULL;
@@ -395,9 +383,8 @@ START_TEST(without_host_memory_no_guard_is_made)
     OK(tarn_free(input));
     ck_assert_uint_eq(weights->watches.kept_count, 0);
 }
-END_TEST
 
-START_TEST(what_the_driver_refuses_makes_no_guard)
+TEST(made, what_the_driver_refuses_makes_no_guard)
 {
     struct tn_guard *guard = (struct tn_guard *)UNTOUCHED;
     int64_t outstanding;
@@ -411,32 +398,4 @@ START_TEST(what_the_driver_refuses_makes_no_guard)
     expect_fresh();
     OK(tarn_free(input));
     expect_stale("node 0, copy, source"); /* it is guarded as it was */
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("guard");
-    TCase *made = test_case(suite, "made", make_graph, end_graph);
-    TCase *replaced = test_case(suite, "replaced", make_graph, end_graph);
-
-    tcase_add_test(made, each_block_is_watched_once_and_the_own_are_not);
-    tcase_add_test(made, none_is_made_where_frees_are_ignored);
-    tcase_add_test(made, a_block_freed_before_the_guard_begins_is_missed);
-    tcase_add_test(made, a_graph_that_is_not_there_yet_is_stale_when_it_comes);
-    tcase_add_test(made, a_block_freed_behind_the_look_is_missed);
-    tcase_add_test(made, another_block_behind_the_look_is_not_kept_in_its_place);
-    tcase_add_test(made, what_is_dead_when_the_guard_is_made_is_missed);
-    tcase_add_test(made, only_what_leaves_no_block_is_dead);
-    tcase_add_test(made, what_is_accepted_is_not_dead);
-    tcase_add_test(made, without_host_memory_no_guard_is_made);
-    tcase_add_test(made, what_the_driver_refuses_makes_no_guard);
-    tcase_add_test(replaced, a_keeper_takes_over_from_one_that_was_told);
-    tcase_add_test(replaced, a_refuser_takes_over_from_a_keeper);
-    tcase_add_test(replaced, a_guard_that_never_begins_leaves_the_other_alone);
-    tcase_add_test(replaced, a_graph_without_a_guard_stays_so_where_one_never_begins);
-    tcase_add_test(replaced, a_stale_graph_stays_so_where_a_guard_never_begins);
-    tcase_add_test(replaced, an_update_that_is_refused_leaves_the_graph_as_it_was);
-    tcase_add_test(replaced, a_guard_that_was_told_and_fails_leaves_the_graph_as_it_was);
-    return test_main(suite);
 }

@@ -18,7 +18,9 @@ struct tn_block *__wrap_tn_bins_next(const struct tn_bins *bins, const struct tn
     return endless != NULL ? endless : __real_tn_bins_next(bins, block, bytes);
 }
 
-START_TEST(sixty_four_blocks_of_idle_memory_are_looked_at)
+GROUP(handover, make_pool)
+
+TEST(handover, sixty_four_blocks_of_idle_memory_are_looked_at)
 {
     void *captured;
     tarn_graph *graph = unit_graph(pool, stream, 64 * MIB, &captured);
@@ -31,10 +33,9 @@ START_TEST(sixty_four_blocks_of_idle_memory_are_looked_at)
     endless = NULL;
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* By its number a block is proven as long as it is live, by its free afterwards. */
-START_TEST(what_is_pending_is_proven_by_its_free_and_not_by_its_number)
+TEST(handover, what_is_pending_is_proven_by_its_free_and_not_by_its_number)
 {
     char *live = unit_alloc(pool, 4096, stream);
     char *pending = unit_alloc(pool, 4096, stream);
@@ -61,17 +62,4 @@ START_TEST(what_is_pending_is_proven_by_its_free_and_not_by_its_number)
     ck_assert(!tn_handover_is_proven(pool, &run, unit_block(live), to, sequence - 1));
     tn_pool_unlock(pool);
     test_destroy_graph(test_end_capture(other));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("handover");
-    TCase *tcase = tcase_create("handover");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
-    tcase_add_test(tcase, sixty_four_blocks_of_idle_memory_are_looked_at);
-    tcase_add_test(tcase, what_is_pending_is_proven_by_its_free_and_not_by_its_number);
-    return test_main(suite);
 }

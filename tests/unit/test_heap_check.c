@@ -48,8 +48,10 @@ static void expect_broken(const struct tn_block *near, const char *invariant)
     unit_expect_sentence(invariant);
 }
 
+GROUP(near, make_blocks)
+
 /* P1 */
-START_TEST(a_block_that_its_neighbour_does_not_know_is_found)
+TEST(near, a_block_that_its_neighbour_does_not_know_is_found)
 {
     block->next->previous = unit_block(low);
     expect_broken(block, "P1");
@@ -65,10 +67,9 @@ START_TEST(a_block_that_its_neighbour_does_not_know_is_found)
     block->segment->first_block = block->previous;
     OK(tn_block_check_near(block));
 }
-END_TEST
 
 /* P2, V4 */
-START_TEST(a_chunk_of_another_heap_under_a_block_is_found)
+TEST(near, a_chunk_of_another_heap_under_a_block_is_found)
 {
     struct tn_arena *arena = chunk->arena;
     struct tn_segment *segment = block->segment;
@@ -87,10 +88,9 @@ START_TEST(a_chunk_of_another_heap_under_a_block_is_found)
     tn_address_table_set_pages(segment->base, TN_PAGE_BYTES, chunk);
     OK(tn_block_check_near(block));
 }
-END_TEST
 
 /* P3 */
-START_TEST(two_free_neighbours_of_one_heap_are_found)
+TEST(near, two_free_neighbours_of_one_heap_are_found)
 {
     struct tn_block *upper;
 
@@ -101,10 +101,9 @@ START_TEST(two_free_neighbours_of_one_heap_are_found)
     tn_bins_insert(&heap->bins, upper);
     expect_broken(rest, "P3");
 }
-END_TEST
 
 /* P4 */
-START_TEST(a_free_block_that_is_in_no_bin_is_found_from_beside)
+TEST(near, a_free_block_that_is_in_no_bin_is_found_from_beside)
 {
     uint32_t units;
 
@@ -121,10 +120,11 @@ START_TEST(a_free_block_that_is_in_no_bin_is_found_from_beside)
     rest->extends = !rest->extends;
     OK(tn_block_check_near(rest));
 }
-END_TEST
+
+GROUP(heap, make_blocks)
 
 /* P4 */
-START_TEST(a_bin_with_what_is_not_free_is_found_by_the_heaps_check)
+TEST(heap, a_bin_with_what_is_not_free_is_found_by_the_heaps_check)
 {
     (void)heap_looks(TARN_OK);
     rest->state = TN_BLOCK_PENDING;
@@ -137,10 +137,9 @@ START_TEST(a_bin_with_what_is_not_free_is_found_by_the_heaps_check)
     heap->bins.words[TN_BIN_WORDS] = 0;
     (void)heap_looks(TARN_OK);
 }
-END_TEST
 
 /* P5 */
-START_TEST(a_live_block_without_an_entry_is_found_from_beside)
+TEST(near, a_live_block_without_an_entry_is_found_from_beside)
 {
     tn_live_remove(block);
     expect_broken(block->previous, "P5");
@@ -155,10 +154,9 @@ START_TEST(a_live_block_without_an_entry_is_found_from_beside)
     unit_expect_sentence("P5");
     unit_expect_sentence("is 4 and should be 3");
 }
-END_TEST
 
 /* P6 */
-START_TEST(used_bytes_of_a_chunk_that_cannot_be_are_found_from_beside)
+TEST(near, used_bytes_of_a_chunk_that_cannot_be_are_found_from_beside)
 {
     uint64_t used = chunk->used_bytes;
 
@@ -175,19 +173,17 @@ START_TEST(used_bytes_of_a_chunk_that_cannot_be_are_found_from_beside)
     chunk->used_bytes = used;
     (void)heap_looks(TARN_OK);
 }
-END_TEST
 
 /* P8 */
-START_TEST(wrong_mapped_bytes_of_a_heap_are_found_by_its_check)
+TEST(heap, wrong_mapped_bytes_of_a_heap_are_found_by_its_check)
 {
     heap->mapped_bytes += 512;
     (void)heap_looks(TARN_ERR_CORRUPT);
     unit_expect_sentence("P8");
 }
-END_TEST
 
 /* P18 */
-START_TEST(a_use_of_a_block_without_claims_is_found_from_beside)
+TEST(near, a_use_of_a_block_without_claims_is_found_from_beside)
 {
     static int use;
 
@@ -197,10 +193,9 @@ START_TEST(a_use_of_a_block_without_claims_is_found_from_beside)
     block->may_have_claims = true;
     OK(tn_block_check_near(block->next));
 }
-END_TEST
 
 /* P19 */
-START_TEST(loose_blocks_that_are_not_counted_or_not_loose_are_found)
+TEST(heap, loose_blocks_that_are_not_counted_or_not_loose_are_found)
 {
     OK(tarn_free(low));
     OK(tarn_free(high)); /* moves the other to a slot */
@@ -218,17 +213,15 @@ START_TEST(loose_blocks_that_are_not_counted_or_not_loose_are_found)
     (void)heap_looks(TARN_ERR_CORRUPT);
     unit_expect_sentence("P19");
 }
-END_TEST
 
 /* P20 */
-START_TEST(a_block_that_says_it_is_in_the_other_heap_is_found_from_beside)
+TEST(near, a_block_that_says_it_is_in_the_other_heap_is_found_from_beside)
 {
     block->in_other_heap = true;
     expect_broken(block->previous, "P20");
 }
-END_TEST
 
-START_TEST(a_mixed_segment_is_left_to_the_pools_check)
+TEST(heap, a_mixed_segment_is_left_to_the_pools_check)
 {
     uint64_t looks = heap_looks(TARN_OK);
 
@@ -238,9 +231,8 @@ START_TEST(a_mixed_segment_is_left_to_the_pools_check)
     block->segment->mixed = false;
     (void)heap_looks(TARN_ERR_CORRUPT);
 }
-END_TEST
 
-START_TEST(a_neighbour_of_another_arena_is_not_looked_into)
+TEST(near, a_neighbour_of_another_arena_is_not_looked_into)
 {
     struct tn_heap *other = pool->idle.heaps[TN_HEAP_SMALL];
 
@@ -250,7 +242,6 @@ START_TEST(a_neighbour_of_another_arena_is_not_looked_into)
     block->next->previous = block->previous; /* but its links are */
     expect_broken(block, "P1");
 }
-END_TEST
 
 /* What a contract says goes to standard error; the test ends by its handler. */
 static const char *expected;
@@ -262,54 +253,22 @@ static void leave_by_exit(const char *file, int line, const char *text)
     exit(strstr(text, expected) != NULL && strstr(text, "is 1 and should be 0") != NULL ? 3 : 4);
 }
 
+GROUP(turns, make_blocks)
+
 /* P20: both values are in the sentence. */
-START_TEST(the_free_beside_a_broken_block_breaks_the_contract)
+TEST_WITH(turns, the_free_beside_a_broken_block_breaks_the_contract, 0, 1, .status = 3,
+          .left_out = !TARN_DEBUG_CHECKS)
 {
     expected = "P20";
     block->in_other_heap = true;
     tn_contract_set_handler(leave_by_exit);
     OK(tarn_free(low));
 }
-END_TEST
 
 /* P6: the count is wrong by less than a neighbour can see. */
-START_TEST(the_heap_is_checked_once_as_many_mutations_have_passed_as_it_has_blocks)
+CONTRACT_TEST(turns, the_heap_is_checked_once_as_many_mutations_have_passed_as_it_has_blocks)
 {
     chunk->used_bytes -= 512;
     for (int i = 0; i < 64; i++)
         OK(tarn_free(unit_alloc(pool, 4096, stream)));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("heap_check");
-    TCase *near = tcase_create("near");
-    TCase *heaps = tcase_create("heap");
-    TCase *turns = tcase_create("turns");
-
-    tcase_add_checked_fixture(near, make_blocks, NULL);
-    tcase_add_test(near, a_block_that_its_neighbour_does_not_know_is_found);
-    tcase_add_test(near, a_chunk_of_another_heap_under_a_block_is_found);
-    tcase_add_test(near, two_free_neighbours_of_one_heap_are_found);
-    tcase_add_test(near, a_free_block_that_is_in_no_bin_is_found_from_beside);
-    tcase_add_test(near, a_live_block_without_an_entry_is_found_from_beside);
-    tcase_add_test(near, used_bytes_of_a_chunk_that_cannot_be_are_found_from_beside);
-    tcase_add_test(near, a_use_of_a_block_without_claims_is_found_from_beside);
-    tcase_add_test(near, a_block_that_says_it_is_in_the_other_heap_is_found_from_beside);
-    tcase_add_test(near, a_neighbour_of_another_arena_is_not_looked_into);
-    suite_add_tcase(suite, near);
-    tcase_add_checked_fixture(heaps, make_blocks, NULL);
-    tcase_add_test(heaps, a_bin_with_what_is_not_free_is_found_by_the_heaps_check);
-    tcase_add_test(heaps, wrong_mapped_bytes_of_a_heap_are_found_by_its_check);
-    tcase_add_test(heaps, loose_blocks_that_are_not_counted_or_not_loose_are_found);
-    tcase_add_test(heaps, a_mixed_segment_is_left_to_the_pools_check);
-    suite_add_tcase(suite, heaps);
-    tcase_add_checked_fixture(turns, make_blocks, NULL);
-    if (TARN_DEBUG_CHECKS)
-        tcase_add_exit_test(turns, the_free_beside_a_broken_block_breaks_the_contract, 3);
-    unit_add_contract_test(turns,
-                           the_heap_is_checked_once_as_many_mutations_have_passed_as_it_has_blocks);
-    suite_add_tcase(suite, turns);
-    return test_main(suite);
 }

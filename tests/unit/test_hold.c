@@ -43,7 +43,9 @@ static struct tn_hold *open_hold(struct tn_order order, bool owned)
     return hold;
 }
 
-START_TEST(an_open_hold_is_found_by_its_capture)
+GROUP(open, make_pool)
+
+TEST(open, an_open_hold_is_found_by_its_capture)
 {
     struct tn_hold *hold;
 
@@ -64,9 +66,8 @@ START_TEST(an_open_hold_is_found_by_its_capture)
     ck_assert_ptr_null(pool->holds.first);
     tn_pool_unlock(pool);
 }
-END_TEST
 
-START_TEST(a_graph_finds_its_open_hold_before_closed_ones)
+TEST(open, a_graph_finds_its_open_hold_before_closed_ones)
 {
     tn_cu_graph graph = (tn_cu_graph)16; /* compared alone */
     struct tn_hold *open;
@@ -87,9 +88,8 @@ START_TEST(a_graph_finds_its_open_hold_before_closed_ones)
     ck_assert_ptr_null(tn_hold_find_graph(&pool->holds, graph));
     tn_pool_unlock(pool);
 }
-END_TEST
 
-START_TEST(what_is_left_to_two_is_the_lasts_to_take)
+TEST(open, what_is_left_to_two_is_the_lasts_to_take)
 {
     const struct tn_left_capture left = {9, stream, tn_thread_id(), true};
     struct tn_hold *first;
@@ -112,9 +112,8 @@ START_TEST(what_is_left_to_two_is_the_lasts_to_take)
     tn_hold_drop(second);
     tn_pool_unlock(pool);
 }
-END_TEST
 
-START_TEST(no_hold_without_host_memory)
+TEST(open, no_hold_without_host_memory)
 {
     struct tn_hold *hold = NULL;
 
@@ -128,10 +127,9 @@ START_TEST(no_hold_without_host_memory)
     }
     tn_pool_unlock(pool);
 }
-END_TEST
 
 /* Any block may have to wait from then on. */
-START_TEST(no_hold_without_cold_records_for_all_blocks)
+TEST(open, no_hold_without_cold_records_for_all_blocks)
 {
     void *address = unit_alloc(pool, 4096, test_stream());
     struct tn_hold *hold = NULL;
@@ -151,10 +149,11 @@ START_TEST(no_hold_without_cold_records_for_all_blocks)
     ck_assert(tn_block_has_cold(unit_block(address)));
     tn_pool_unlock(pool);
 }
-END_TEST
+
+GROUP(add, make_pool)
 
 /* P7: each chunk under the block, once a hold however often it is added. */
-START_TEST(a_hold_has_each_chunk_once)
+TEST(add, a_hold_has_each_chunk_once)
 {
     void *over = unit_alloc(pool, 5 * MIB, stream); /* chunks of 4 and 2 MiB */
     void *beside = unit_alloc(pool, 4096, stream);
@@ -184,10 +183,9 @@ START_TEST(a_hold_has_each_chunk_once)
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
 }
-END_TEST
 
 /* A map begins with 512 bits; 600 chunks come while the hold is open. */
-START_TEST(an_open_hold_has_room_for_every_chunk_that_comes)
+TEST(add, an_open_hold_has_room_for_every_chunk_that_comes)
 {
     struct tn_hold *hold;
     struct tn_heap *heap;
@@ -213,10 +211,9 @@ START_TEST(an_open_hold_has_room_for_every_chunk_that_comes)
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
 }
-END_TEST
 
 /* A closed hold has no room for what is mapped later. */
-START_TEST(a_hold_says_which_chunks_it_has)
+TEST(add, a_hold_says_which_chunks_it_has)
 {
     void *over = unit_alloc(pool, 5 * MIB, stream); /* chunks of 4 and 2 MiB */
     void *beside = unit_alloc(pool, 4096, stream);
@@ -238,9 +235,8 @@ START_TEST(a_hold_says_which_chunks_it_has)
     tn_hold_drop(hold);
     tn_pool_unlock(pool);
 }
-END_TEST
 
-START_TEST(room_in_holds_is_for_open_ones)
+TEST(add, room_in_holds_is_for_open_ones)
 {
     struct tn_hold *open;
     struct tn_hold *closed;
@@ -260,9 +256,10 @@ START_TEST(room_in_holds_is_for_open_ones)
     tn_hold_drop(closed);
     tn_pool_unlock(pool);
 }
-END_TEST
 
-START_TEST(closing_ends_the_arenas_of_the_capture)
+GROUP(close, make_pool)
+
+TEST(close, closing_ends_the_arenas_of_the_capture)
 {
     struct tn_hold *hold;
     struct tn_request request = {4096, 512, captured};
@@ -285,9 +282,8 @@ START_TEST(closing_ends_the_arenas_of_the_capture)
     tn_pool_unlock(pool);
     STATUS(TARN_ERR_CAPTURE_BROKEN, tn_pool_allocate(pool, &request, NULL, &address));
 }
-END_TEST
 
-START_TEST(a_block_freed_meanwhile_enters_every_open_hold)
+TEST(add, a_block_freed_meanwhile_enters_every_open_hold)
 {
     void *address = unit_alloc(pool, 2 * MIB, stream);
     struct tn_chunk *chunk = unit_chunk(address);
@@ -303,7 +299,6 @@ START_TEST(a_block_freed_meanwhile_enters_every_open_hold)
     ck_assert_uint_eq(chunk->hold_count, 2);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* A capture of the driver's, marked in the hold. */
 static tn_cu_stream capture_into(struct tn_hold *hold)
@@ -315,7 +310,7 @@ static tn_cu_stream capture_into(struct tn_hold *hold)
     return captured_stream;
 }
 
-START_TEST(only_unowned_holds_whose_captures_are_over_are_closed_for_others)
+TEST(close, only_unowned_holds_whose_captures_are_over_are_closed_for_others)
 {
     struct tn_hold *owned;
     struct tn_hold *first;
@@ -351,7 +346,6 @@ START_TEST(only_unowned_holds_whose_captures_are_over_are_closed_for_others)
     ck_assert_uint_eq(test_ledger().events, events);
     tn_pool_unlock(pool);
 }
-END_TEST
 
 static bool has_allocated;
 
@@ -366,7 +360,7 @@ static void *allocate_cancelled(void *argument)
 }
 
 /* Whether captures of the user's go on is asked with the device's lock held. */
-START_TEST(an_allocation_beside_a_capture_is_no_cancellation_point)
+TEST(close, an_allocation_beside_a_capture_is_no_cancellation_point)
 {
     tn_cu_stream capturing = test_stream();
     void *blocks[2] = {NULL};
@@ -385,14 +379,15 @@ START_TEST(an_allocation_beside_a_capture_is_no_cancellation_point)
     OK(tarn_free(blocks[0]));
     test_destroy_graph(test_end_capture(capturing));
 }
-END_TEST
 
 static void say_gone(void *hold)
 {
     tn_hold_gone(hold);
 }
 
-START_TEST(gone_holds_are_dropped_by_the_next_reap)
+GROUP(gone, make_pool)
+
+TEST(gone, gone_holds_are_dropped_by_the_next_reap)
 {
     struct tn_hold *holds[3];
     void *address = unit_alloc(pool, 4096, stream);
@@ -417,7 +412,6 @@ START_TEST(gone_holds_are_dropped_by_the_next_reap)
     ck_assert_uint_eq(pool->holds.count, 0);
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 0);
 }
-END_TEST
 
 enum { GONE = 20000 };
 
@@ -434,7 +428,7 @@ static void *say_all_gone(void *holds)
     return NULL;
 }
 
-START_TEST(claimants_that_go_at_once_on_two_threads_are_all_heard)
+TEST(gone, claimants_that_go_at_once_on_two_threads_are_all_heard)
 {
     pthread_t thread;
 
@@ -454,9 +448,8 @@ START_TEST(claimants_that_go_at_once_on_two_threads_are_all_heard)
     tn_device_reap(device);
     ck_assert_uint_eq(pool->holds.count, 0);
 }
-END_TEST
 
-START_TEST(orphaned_holds_are_dropped_and_never_listened_to_again)
+TEST(gone, orphaned_holds_are_dropped_and_never_listened_to_again)
 {
     struct tn_hold *held;
     struct tn_hold *gone;
@@ -481,9 +474,8 @@ START_TEST(orphaned_holds_are_dropped_and_never_listened_to_again)
     ck_assert_uint_eq(unit_chunk(address)->hold_count, 0);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_claimant_that_goes_while_its_hold_leaves_is_heard)
+TEST(gone, a_claimant_that_goes_while_its_hold_leaves_is_heard)
 {
     struct tn_hold *hold;
     void *address = unit_alloc(pool, 4096, stream);
@@ -501,10 +493,9 @@ START_TEST(a_claimant_that_goes_while_its_hold_leaves_is_heard)
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
 }
-END_TEST
 
 /* The default pool's: it takes what is of its capture, ends with it, and its record with its claimant. */
-START_TEST(a_passing_hold_ends_when_it_is_closed)
+TEST(gone, a_passing_hold_ends_when_it_is_closed)
 {
     tarn_pool *shared = device->default_pool;
     void *mine = unit_alloc(shared, 4 * MIB, stream);
@@ -544,9 +535,8 @@ START_TEST(a_passing_hold_ends_when_it_is_closed)
     OK(tarn_free(used));
     OK(tarn_pool_validate(shared));
 }
-END_TEST
 
-START_TEST(the_owner_of_a_hold_that_goes_is_told)
+TEST(gone, the_owner_of_a_hold_that_goes_is_told)
 {
     atomic_bool gone = false;
     struct tn_hold *hold;
@@ -561,9 +551,8 @@ START_TEST(the_owner_of_a_hold_that_goes_is_told)
     ck_assert_uint_eq(tn_hold_tell_owner(hold), 0); /* once */
     tn_pool_unlock(pool);
 }
-END_TEST
 
-START_TEST(an_open_hold_that_goes_is_closed_first)
+TEST(gone, an_open_hold_that_goes_is_closed_first)
 {
     struct tn_hold *hold;
 
@@ -575,10 +564,9 @@ START_TEST(an_open_hold_that_goes_is_closed_first)
     ck_assert_uint_eq(pool->holds.open_count, 0);
     ck_assert_uint_eq(pool->holds.count, 0);
 }
-END_TEST
 
 /* P7: a hold that is in a map and not in the count. */
-START_TEST(dropping_more_holds_than_were_counted_is_a_broken_contract)
+CONTRACT_TEST(gone, dropping_more_holds_than_were_counted_is_a_broken_contract)
 {
     void *address = unit_alloc(pool, 4096, stream);
     struct tn_hold *hold;
@@ -589,9 +577,8 @@ START_TEST(dropping_more_holds_than_were_counted_is_a_broken_contract)
     unit_chunk(address)->hold_count = 0;
     tn_hold_drop(hold);
 }
-END_TEST
 
-START_TEST(adding_to_a_closed_hold_is_a_broken_contract)
+CONTRACT_TEST(add, adding_to_a_closed_hold_is_a_broken_contract)
 {
     void *address = unit_alloc(pool, 4096, stream);
     struct tn_hold *hold;
@@ -600,46 +587,4 @@ START_TEST(adding_to_a_closed_hold_is_a_broken_contract)
     hold = open_hold(captured, true);
     tn_hold_close(hold);
     tn_hold_add(hold, unit_block(address));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("hold");
-    TCase *open = tcase_create("open");
-    TCase *add = tcase_create("add");
-    TCase *close = tcase_create("close");
-    TCase *gone = tcase_create("gone");
-
-    tcase_add_checked_fixture(open, make_pool, NULL);
-    tcase_add_test(open, an_open_hold_is_found_by_its_capture);
-    tcase_add_test(open, a_graph_finds_its_open_hold_before_closed_ones);
-    tcase_add_test(open, what_is_left_to_two_is_the_lasts_to_take);
-    tcase_add_test(open, no_hold_without_host_memory);
-    tcase_add_test(open, no_hold_without_cold_records_for_all_blocks);
-    suite_add_tcase(suite, open);
-    tcase_add_checked_fixture(add, make_pool, NULL);
-    tcase_add_test(add, a_hold_has_each_chunk_once);
-    tcase_add_test(add, an_open_hold_has_room_for_every_chunk_that_comes);
-    tcase_add_test(add, a_hold_says_which_chunks_it_has);
-    tcase_add_test(add, room_in_holds_is_for_open_ones);
-    tcase_add_test(add, a_block_freed_meanwhile_enters_every_open_hold);
-    unit_add_contract_test(add, adding_to_a_closed_hold_is_a_broken_contract);
-    suite_add_tcase(suite, add);
-    tcase_add_checked_fixture(close, make_pool, NULL);
-    tcase_add_test(close, closing_ends_the_arenas_of_the_capture);
-    tcase_add_test(close, only_unowned_holds_whose_captures_are_over_are_closed_for_others);
-    tcase_add_test(close, an_allocation_beside_a_capture_is_no_cancellation_point);
-    suite_add_tcase(suite, close);
-    tcase_add_checked_fixture(gone, make_pool, NULL);
-    tcase_add_test(gone, gone_holds_are_dropped_by_the_next_reap);
-    tcase_add_test(gone, claimants_that_go_at_once_on_two_threads_are_all_heard);
-    tcase_add_test(gone, orphaned_holds_are_dropped_and_never_listened_to_again);
-    tcase_add_test(gone, a_claimant_that_goes_while_its_hold_leaves_is_heard);
-    tcase_add_test(gone, a_passing_hold_ends_when_it_is_closed);
-    tcase_add_test(gone, the_owner_of_a_hold_that_goes_is_told);
-    tcase_add_test(gone, an_open_hold_that_goes_is_closed_first);
-    unit_add_contract_test(gone, dropping_more_holds_than_were_counted_is_a_broken_contract);
-    suite_add_tcase(suite, gone);
-    return test_main(suite);
 }

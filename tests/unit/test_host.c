@@ -7,7 +7,9 @@ struct thing {
     uint64_t words[6];
 };
 
-START_TEST(memory_comes_zeroed_and_is_counted)
+GROUP(alloc, NULL)
+
+TEST(alloc, memory_comes_zeroed_and_is_counted)
 {
     int64_t before = tn_host_outstanding();
     uint64_t *words = tn_host_alloc(1000, sizeof *words);
@@ -19,9 +21,8 @@ START_TEST(memory_comes_zeroed_and_is_counted)
     tn_host_free(words);
     ck_assert_int_eq(tn_host_outstanding(), before);
 }
-END_TEST
 
-START_TEST(memory_that_is_touched_keeps_what_is_in_it)
+TEST(alloc, memory_that_is_touched_keeps_what_is_in_it)
 {
     unsigned char *bytes = tn_host_alloc(3, 4096);
 
@@ -31,9 +32,8 @@ START_TEST(memory_that_is_touched_keeps_what_is_in_it)
         ck_assert_uint_eq(bytes[i], i < 10000 ? 7 : 0);
     tn_host_free(bytes);
 }
-END_TEST
 
-START_TEST(bytes_are_counted_as_they_were_given)
+TEST(alloc, bytes_are_counted_as_they_were_given)
 {
     struct tn_host_usage before = tn_host_usage();
     struct tn_host_usage now;
@@ -57,9 +57,8 @@ START_TEST(bytes_are_counted_as_they_were_given)
     tn_host_free(third);
     ck_assert_uint_eq(tn_host_usage().current_bytes, before.current_bytes);
 }
-END_TEST
 
-START_TEST(an_allocation_that_fails_is_no_bytes)
+TEST(alloc, an_allocation_that_fails_is_no_bytes)
 {
     struct tn_host_usage before = tn_host_usage();
 
@@ -68,24 +67,21 @@ START_TEST(an_allocation_that_fails_is_no_bytes)
     (void)tn_host_plan_fault(0, false);
     ck_assert_uint_eq(tn_host_usage().allocated_bytes, before.allocated_bytes);
 }
-END_TEST
 
-START_TEST(freeing_null_does_nothing)
+TEST(alloc, freeing_null_does_nothing)
 {
     int64_t before = tn_host_outstanding();
 
     tn_host_free(NULL);
     ck_assert_int_eq(tn_host_outstanding(), before);
 }
-END_TEST
 
-START_TEST(an_allocation_of_nothing_is_a_broken_contract)
+CONTRACT_TEST(alloc, an_allocation_of_nothing_is_a_broken_contract)
 {
     (void)tn_host_alloc(0, 8);
 }
-END_TEST
 
-START_TEST(a_planned_fault_fails_the_nth_allocation_once)
+TEST(alloc, a_planned_fault_fails_the_nth_allocation_once)
 {
     void *first;
     void *third;
@@ -100,9 +96,8 @@ START_TEST(a_planned_fault_fails_the_nth_allocation_once)
     tn_host_free(first);
     tn_host_free(third);
 }
-END_TEST
 
-START_TEST(a_fault_for_good_fails_every_allocation_until_forgotten)
+TEST(alloc, a_fault_for_good_fails_every_allocation_until_forgotten)
 {
     void *memory;
 
@@ -114,9 +109,10 @@ START_TEST(a_fault_for_good_fails_every_allocation_until_forgotten)
     ck_assert_ptr_nonnull(memory);
     tn_host_free(memory);
 }
-END_TEST
 
-START_TEST(an_array_grows_from_nothing_and_keeps_its_items)
+GROUP(grow, NULL)
+
+TEST(grow, an_array_grows_from_nothing_and_keeps_its_items)
 {
     uint32_t *items = NULL;
     size_t capacity = 0;
@@ -134,9 +130,8 @@ START_TEST(an_array_grows_from_nothing_and_keeps_its_items)
     ck_assert_uint_eq(items[7], 8);
     tn_host_free(items);
 }
-END_TEST
 
-START_TEST(an_array_with_room_is_left_alone)
+TEST(grow, an_array_with_room_is_left_alone)
 {
     uint32_t *items = NULL;
     size_t capacity = 0;
@@ -150,9 +145,8 @@ START_TEST(an_array_with_room_is_left_alone)
     ck_assert_ptr_eq(items, before);
     tn_host_free(items);
 }
-END_TEST
 
-START_TEST(an_array_that_cannot_grow_is_unchanged)
+TEST(grow, an_array_that_cannot_grow_is_unchanged)
 {
     uint32_t *items = NULL;
     size_t capacity = 0;
@@ -166,11 +160,12 @@ START_TEST(an_array_that_cannot_grow_is_unchanged)
     ck_assert_uint_eq(capacity, 8);
     tn_host_free(items);
 }
-END_TEST
 
 static struct tn_records records = TN_RECORDS_INIT(struct thing); /* slabs are never given back */
 
-START_TEST(a_record_comes_zeroed_and_is_recycled)
+GROUP(records, NULL)
+
+TEST(records, a_record_comes_zeroed_and_is_recycled)
 {
     struct thing *thing = tn_records_take(&records);
 
@@ -184,9 +179,8 @@ START_TEST(a_record_comes_zeroed_and_is_recycled)
     ck_assert_ptr_null(thing->link);
     ck_assert_uint_eq(thing->words[5], 0);
 }
-END_TEST
 
-START_TEST(a_free_record_has_a_magic_of_zero)
+TEST(records, a_free_record_has_a_magic_of_zero)
 {
     struct thing *a = tn_records_take(&records);
     struct thing *b = tn_records_take(&records);
@@ -196,9 +190,8 @@ START_TEST(a_free_record_has_a_magic_of_zero)
     ck_assert_uint_eq(a->magic, 0);
     ck_assert_uint_eq(b->magic, 0);
 }
-END_TEST
 
-START_TEST(records_of_several_slabs_do_not_overlap)
+TEST(records, records_of_several_slabs_do_not_overlap)
 {
     enum { COUNT = 1000 }; /* of 64 bytes: of every size of slab, several of the largest */
     static struct thing *things[COUNT];
@@ -215,23 +208,21 @@ START_TEST(records_of_several_slabs_do_not_overlap)
             ck_assert_uint_eq(things[i]->words[word], i);
     }
 }
-END_TEST
 
-START_TEST(no_record_without_memory_for_a_slab)
+TEST(records, no_record_without_memory_for_a_slab)
 {
     (void)tn_host_plan_fault(1, false);
     ck_assert_ptr_null(tn_records_take(&records));
     ck_assert_ptr_nonnull(tn_records_take(&records));
     ck_assert(tn_lock_none_held());
 }
-END_TEST
 
 static uint64_t taken_bytes(void)
 {
     return tn_host_usage().allocated_bytes;
 }
 
-START_TEST(slabs_begin_small_and_double)
+TEST(records, slabs_begin_small_and_double)
 {
     enum { KIB = 1024, TAKES = 2000 };
     uint64_t sizes[16];
@@ -254,14 +245,13 @@ START_TEST(slabs_begin_small_and_double)
         ck_assert_uint_lt(sizes[i], expected + KIB / 2);
     }
 }
-END_TEST
 
 struct large_thing {
     uint64_t magic;
     char bytes[5000];
 };
 
-START_TEST(a_record_larger_than_a_slab_has_one_of_its_own)
+TEST(records, a_record_larger_than_a_slab_has_one_of_its_own)
 {
     static struct tn_records large = TN_RECORDS_INIT(struct large_thing);
 
@@ -273,9 +263,8 @@ START_TEST(a_record_larger_than_a_slab_has_one_of_its_own)
         ck_assert_uint_lt(taken_bytes() - before, 2 * sizeof(struct large_thing));
     }
 }
-END_TEST
 
-START_TEST(of_records_without_slabs_a_few_are_kept)
+TEST(records, of_records_without_slabs_a_few_are_kept)
 {
     enum { KEPT = 2, COUNT = 5 };
     static struct tn_records spare = TN_RECORDS_INIT_SPARE(struct large_thing, KEPT);
@@ -305,45 +294,11 @@ START_TEST(of_records_without_slabs_a_few_are_kept)
     for (int i = 0; i < 3; i++)
         tn_records_give(&spare, things[i]);
 }
-END_TEST
 
-START_TEST(a_record_given_back_with_its_magic_is_a_broken_contract)
+CONTRACT_TEST(records, a_record_given_back_with_its_magic_is_a_broken_contract)
 {
     struct thing *thing = tn_records_take(&records);
 
     thing->magic = 7;
     tn_records_give(&records, thing);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("host");
-    TCase *alloc = tcase_create("alloc");
-    TCase *grow = tcase_create("grow");
-    TCase *recycled = tcase_create("records");
-
-    tcase_add_test(alloc, memory_comes_zeroed_and_is_counted);
-    tcase_add_test(alloc, memory_that_is_touched_keeps_what_is_in_it);
-    tcase_add_test(alloc, bytes_are_counted_as_they_were_given);
-    tcase_add_test(alloc, an_allocation_that_fails_is_no_bytes);
-    tcase_add_test(alloc, freeing_null_does_nothing);
-    tcase_add_test(alloc, a_planned_fault_fails_the_nth_allocation_once);
-    tcase_add_test(alloc, a_fault_for_good_fails_every_allocation_until_forgotten);
-    unit_add_contract_test(alloc, an_allocation_of_nothing_is_a_broken_contract);
-    suite_add_tcase(suite, alloc);
-    tcase_add_test(grow, an_array_grows_from_nothing_and_keeps_its_items);
-    tcase_add_test(grow, an_array_with_room_is_left_alone);
-    tcase_add_test(grow, an_array_that_cannot_grow_is_unchanged);
-    suite_add_tcase(suite, grow);
-    tcase_add_test(recycled, a_record_comes_zeroed_and_is_recycled);
-    tcase_add_test(recycled, a_free_record_has_a_magic_of_zero);
-    tcase_add_test(recycled, records_of_several_slabs_do_not_overlap);
-    tcase_add_test(recycled, no_record_without_memory_for_a_slab);
-    tcase_add_test(recycled, slabs_begin_small_and_double);
-    tcase_add_test(recycled, a_record_larger_than_a_slab_has_one_of_its_own);
-    tcase_add_test(recycled, of_records_without_slabs_a_few_are_kept);
-    unit_add_contract_test(recycled, a_record_given_back_with_its_magic_is_a_broken_contract);
-    suite_add_tcase(suite, recycled);
-    return test_main(suite);
 }

@@ -30,7 +30,9 @@ static bool leave(struct tn_block *block)
     return place != NULL;
 }
 
-START_TEST(blocks_come_out_in_the_order_of_their_places)
+GROUP(inbox, make_inbox, drop_inbox)
+
+TEST(inbox, blocks_come_out_in_the_order_of_their_places)
 {
     ck_assert_ptr_null(tn_inbox_first(inbox));
     for (int i = 0; i < 3; i++)
@@ -42,9 +44,8 @@ START_TEST(blocks_come_out_in_the_order_of_their_places)
     }
     ck_assert_ptr_null(tn_inbox_first(inbox));
 }
-END_TEST
 
-START_TEST(a_full_inbox_takes_nothing)
+TEST(inbox, a_full_inbox_takes_nothing)
 {
     for (int i = 0; i < TN_INBOX_PLACES; i++)
         ck_assert(leave(&blocks[i]));
@@ -58,9 +59,8 @@ START_TEST(a_full_inbox_takes_nothing)
     }
     ck_assert_ptr_null(tn_inbox_first(inbox));
 }
-END_TEST
 
-START_TEST(places_are_used_again_round_after_round)
+TEST(inbox, places_are_used_again_round_after_round)
 {
     for (int i = 0; i < 5 * TN_INBOX_PLACES; i++) {
         ck_assert(leave(&blocks[i % TN_INBOX_PLACES]));
@@ -71,9 +71,8 @@ START_TEST(places_are_used_again_round_after_round)
         tn_inbox_take(inbox);
     }
 }
-END_TEST
 
-START_TEST(a_place_with_nothing_is_passed_over)
+TEST(inbox, a_place_with_nothing_is_passed_over)
 {
     ck_assert(leave(NULL) && leave(NULL) && leave(&blocks[0]) && leave(NULL));
     ck_assert_ptr_eq(tn_inbox_first(inbox), &blocks[0]);
@@ -82,9 +81,8 @@ START_TEST(a_place_with_nothing_is_passed_over)
     tn_inbox_close(inbox);
     ck_assert(tn_inbox_is_empty(inbox));
 }
-END_TEST
 
-START_TEST(a_place_that_is_taken_holds_up_those_behind_it)
+TEST(inbox, a_place_that_is_taken_holds_up_those_behind_it)
 {
     atomic_uintptr_t *place = tn_inbox_enter(inbox);
 
@@ -93,9 +91,8 @@ START_TEST(a_place_that_is_taken_holds_up_those_behind_it)
     tn_inbox_put(place, &blocks[0]);
     ck_assert_ptr_eq(tn_inbox_first(inbox), &blocks[0]);
 }
-END_TEST
 
-START_TEST(a_closed_inbox_takes_nothing_and_keeps_what_is_there)
+TEST(inbox, a_closed_inbox_takes_nothing_and_keeps_what_is_there)
 {
     ck_assert(leave(&blocks[0]));
     ck_assert(tn_inbox_is_open(inbox));
@@ -112,7 +109,6 @@ START_TEST(a_closed_inbox_takes_nothing_and_keeps_what_is_there)
     ck_assert(leave(&blocks[1]));
     ck_assert_ptr_eq(tn_inbox_first(inbox), &blocks[1]);
 }
-END_TEST
 
 static void *put_late(void *place)
 {
@@ -121,7 +117,7 @@ static void *put_late(void *place)
     return NULL;
 }
 
-START_TEST(what_is_on_its_way_into_a_closed_inbox_is_waited_for)
+TEST(inbox, what_is_on_its_way_into_a_closed_inbox_is_waited_for)
 {
     atomic_uintptr_t *place = tn_inbox_enter(inbox);
     pthread_t thread;
@@ -131,7 +127,6 @@ START_TEST(what_is_on_its_way_into_a_closed_inbox_is_waited_for)
     ck_assert_ptr_eq(tn_inbox_await(inbox), &blocks[0]);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
-END_TEST
 
 /* Each thread leaves its block over and over, and waits where the inbox is closed or full. */
 static void *leave_often(void *block)
@@ -143,7 +138,7 @@ static void *leave_often(void *block)
     return NULL;
 }
 
-START_TEST(nothing_is_lost_between_threads)
+TEST(inbox, nothing_is_lost_between_threads)
 {
     pthread_t threads[THREADS];
     uint64_t counts[THREADS] = {0};
@@ -169,39 +164,16 @@ START_TEST(nothing_is_lost_between_threads)
         ck_assert_uint_eq(counts[i], ROUNDS);
     }
 }
-END_TEST
 
 /* P22 */
-START_TEST(opening_an_inbox_with_a_block_in_it_is_a_broken_contract)
+CONTRACT_TEST(inbox, opening_an_inbox_with_a_block_in_it_is_a_broken_contract)
 {
     ck_assert(leave(&blocks[0]));
     tn_inbox_close(inbox);
     tn_inbox_open(inbox);
 }
-END_TEST
 
-START_TEST(taking_from_an_empty_inbox_is_a_broken_contract)
+CONTRACT_TEST(inbox, taking_from_an_empty_inbox_is_a_broken_contract)
 {
     tn_inbox_take(inbox);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("inbox");
-    TCase *tcase = tcase_create("inbox");
-
-    tcase_add_checked_fixture(tcase, make_inbox, drop_inbox);
-    tcase_add_test(tcase, blocks_come_out_in_the_order_of_their_places);
-    tcase_add_test(tcase, a_full_inbox_takes_nothing);
-    tcase_add_test(tcase, places_are_used_again_round_after_round);
-    tcase_add_test(tcase, a_place_with_nothing_is_passed_over);
-    tcase_add_test(tcase, a_place_that_is_taken_holds_up_those_behind_it);
-    tcase_add_test(tcase, a_closed_inbox_takes_nothing_and_keeps_what_is_there);
-    tcase_add_test(tcase, what_is_on_its_way_into_a_closed_inbox_is_waited_for);
-    tcase_add_test(tcase, nothing_is_lost_between_threads);
-    unit_add_contract_test(tcase, opening_an_inbox_with_a_block_in_it_is_a_broken_contract);
-    unit_add_contract_test(tcase, taking_from_an_empty_inbox_is_a_broken_contract);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -45,7 +45,9 @@ static void await_gone(tarn_device *device)
     ck_assert_ptr_nonnull(atomic_load(&device->gone_holds));
 }
 
-START_TEST(a_released_pool_goes_with_its_last_hold)
+GROUP(reap, NULL)
+
+TEST(reap, a_released_pool_goes_with_its_last_hold)
 {
     tarn_device *device = unit_device();
     tarn_pool *pool = unit_pool(device);
@@ -60,9 +62,8 @@ START_TEST(a_released_pool_goes_with_its_last_hold)
     ck_assert_ptr_eq(device->pools, device->default_pool);
     OK(tn_device_close(device));
 }
-END_TEST
 
-START_TEST(a_reap_drops_what_is_gone_and_no_more)
+TEST(reap, a_reap_drops_what_is_gone_and_no_more)
 {
     tarn_device *device = unit_device();
     tarn_pool *pool = unit_pool(device);
@@ -80,9 +81,8 @@ START_TEST(a_reap_drops_what_is_gone_and_no_more)
     OK(tarn_graph_destroy(second));
     OK(tarn_pool_destroy(pool));
 }
-END_TEST
 
-START_TEST(a_released_pool_that_cannot_go_yet_is_tried_again)
+TEST(reap, a_released_pool_that_cannot_go_yet_is_tried_again)
 {
     tarn_device *device = unit_device();
     tarn_pool *pool = unit_pool(device);
@@ -106,11 +106,10 @@ START_TEST(a_released_pool_that_cannot_go_yet_is_tried_again)
     OK(tn_gpu_wait_idle(&device->gpu)); /* which nobody wants to know of any more */
     ck_assert(tn_device_is_quiet(device));
 }
-END_TEST
 
 /* An allocation in a capture that found an empty adopted pool, and failed. */
 /* A call with a stale handle pins the pool for a moment, and lets go without a look at it. */
-START_TEST(a_pool_that_a_call_pinned_while_it_was_released_goes)
+TEST(reap, a_pool_that_a_call_pinned_while_it_was_released_goes)
 {
     tarn_device *device = unit_device();
     tarn_pool *pool = unit_pool(device);
@@ -124,9 +123,8 @@ START_TEST(a_pool_that_a_call_pinned_while_it_was_released_goes)
     tn_device_end_released(device);
     ck_assert_ptr_eq(device->pools, device->default_pool);
 }
-END_TEST
 
-START_TEST(a_released_pool_goes_whose_claim_went_while_its_end_failed)
+TEST(reap, a_released_pool_goes_whose_claim_went_while_its_end_failed)
 {
     tarn_device *device = unit_device();
     tarn_pool *pool = unit_pool(device);
@@ -136,19 +134,4 @@ START_TEST(a_released_pool_goes_whose_claim_went_while_its_end_failed)
     tn_device_end_released(device);
     ck_assert_ptr_null(pinned);
     ck_assert_ptr_eq(device->pools, device->default_pool);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("janitor");
-    TCase *reap = tcase_create("reap");
-
-    tcase_add_test(reap, a_released_pool_goes_with_its_last_hold);
-    tcase_add_test(reap, a_reap_drops_what_is_gone_and_no_more);
-    tcase_add_test(reap, a_released_pool_that_cannot_go_yet_is_tried_again);
-    tcase_add_test(reap, a_pool_that_a_call_pinned_while_it_was_released_goes);
-    tcase_add_test(reap, a_released_pool_goes_whose_claim_went_while_its_end_failed);
-    suite_add_tcase(suite, reap);
-    return test_main(suite);
 }

@@ -13,7 +13,9 @@ static void open_gpu(void)
     stream = test_stream();
 }
 
-START_TEST(the_code_is_there_when_the_device_is_open)
+GROUP(kernel, open_gpu)
+
+TEST(kernel, the_code_is_there_when_the_device_is_open)
 {
     uint64_t loads = sim.call_count("cuLibraryLoadData");
 
@@ -21,18 +23,16 @@ START_TEST(the_code_is_there_when_the_device_is_open)
     OK(tn_kernels_load(&gpu, stream));
     ck_assert_uint_eq(sim.call_count("cuLibraryLoadData"), loads);
 }
-END_TEST
 
-START_TEST(it_goes_with_the_device)
+TEST(kernel, it_goes_with_the_device)
 {
     uint64_t modules = test_ledger().modules;
 
     tn_gpu_close(&gpu);
     ck_assert_uint_eq(test_ledger().modules, modules - 1);
 }
-END_TEST
 
-START_TEST(a_device_opens_without_it_and_loading_is_tried_again)
+TEST(kernel, a_device_opens_without_it_and_loading_is_tried_again)
 {
     static const struct {
         const char *call;
@@ -61,9 +61,8 @@ START_TEST(a_device_opens_without_it_and_loading_is_tried_again)
     sim.plan_fault("cuKernelGetFunction", 1, 0, TN_CUDA_ERROR_LAUNCH_FAILED);
     STATUS(TARN_ERR_DEVICE_LOST, tn_gpu_open(&second, gpu.driver, 0));
 }
-END_TEST
 
-START_TEST(a_launch_in_another_context_finds_the_code)
+TEST(kernel, a_launch_in_another_context_finds_the_code)
 {
     tn_cu_context before = test_context();
     tn_cu_context context;
@@ -89,10 +88,9 @@ START_TEST(a_launch_in_another_context_finds_the_code)
     test_expect_words(stream, memory + 2048, 6, 128);
     test_end_context(context);
 }
-END_TEST
 
 /* Of more items than a block of threads does, and nothing behind them. */
-START_TEST(the_table_is_fetched_and_digests_begin_with_zero)
+TEST(kernel, the_table_is_fetched_and_digests_begin_with_zero)
 {
     enum { COUNT = 2 * TN_CONTENTS_THREADS + 3, BYTES = 32 << 10 };
     struct tn_contents_item *given = test_host_alloc((COUNT + 1) * sizeof *given);
@@ -118,9 +116,8 @@ START_TEST(the_table_is_fetched_and_digests_begin_with_zero)
     test_host_free(got);
     test_host_free(digests);
 }
-END_TEST
 
-START_TEST(a_refused_launch_is_a_failure)
+TEST(kernel, a_refused_launch_is_a_failure)
 {
     struct tn_contents_table table = {.items = 16, .tiles = 1, .count = 1};
 
@@ -131,18 +128,16 @@ START_TEST(a_refused_launch_is_a_failure)
     STATUS(TARN_ERR_DRIVER, tn_kernel_contents(&gpu, stream, &table, 0, TN_CONTENTS_COPY));
     unit_expect_sentence("cuLaunchKernel");
 }
-END_TEST
 
-START_TEST(tiles_are_counted_up)
+TEST(kernel, tiles_are_counted_up)
 {
     ck_assert_uint_eq(tn_contents_tiles(1, 16), 1);
     ck_assert_uint_eq(tn_contents_tiles(65536, 16), 1);
     ck_assert_uint_eq(tn_contents_tiles(65537, 16), 2);
     ck_assert_uint_eq(tn_contents_tiles(65537, 14), 5);
 }
-END_TEST
 
-START_TEST(tiles_are_smaller_where_there_are_few)
+TEST(kernel, tiles_are_smaller_where_there_are_few)
 {
     ck_assert_uint_eq(tn_contents_tile_bits(512), TN_CONTENTS_TILE_BITS_MIN);
     ck_assert_uint_eq(tn_contents_tile_bits(512 * MIB - 512), TN_CONTENTS_TILE_BITS_MIN);
@@ -150,10 +145,9 @@ START_TEST(tiles_are_smaller_where_there_are_few)
     ck_assert_uint_eq(tn_contents_tile_bits(TN_GIB), TN_CONTENTS_TILE_BITS_MAX);
     ck_assert_uint_eq(tn_contents_tile_bits(100 * TN_GIB), TN_CONTENTS_TILE_BITS_MAX);
 }
-END_TEST
 
 /* The grid's tiles reach no further than their bytes. */
-START_TEST(a_tile_has_as_many_bytes_as_the_table_says)
+TEST(kernel, a_tile_has_as_many_bytes_as_the_table_says)
 {
     enum { ITEM = 48 << 10 };
     char *memory = test_linear_alloc(3 * ITEM);
@@ -170,24 +164,4 @@ START_TEST(a_tile_has_as_many_bytes_as_the_table_says)
     OK(tn_kernel_contents(&gpu, stream, &table, 0, TN_CONTENTS_OUT | TN_CONTENTS_COPY));
     test_expect_words(stream, memory + 2 * ITEM, 6, 2 << 14 >> 2);
     test_expect_words(stream, memory + 2 * ITEM + (2 << 14), 5, 1 << 14 >> 2);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("kernel");
-    TCase *tcase = tcase_create("kernel");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, open_gpu, NULL);
-    tcase_add_test(tcase, the_code_is_there_when_the_device_is_open);
-    tcase_add_test(tcase, it_goes_with_the_device);
-    tcase_add_test(tcase, a_device_opens_without_it_and_loading_is_tried_again);
-    tcase_add_test(tcase, a_launch_in_another_context_finds_the_code);
-    tcase_add_test(tcase, the_table_is_fetched_and_digests_begin_with_zero);
-    tcase_add_test(tcase, a_refused_launch_is_a_failure);
-    tcase_add_test(tcase, tiles_are_counted_up);
-    tcase_add_test(tcase, tiles_are_smaller_where_there_are_few);
-    tcase_add_test(tcase, a_tile_has_as_many_bytes_as_the_table_says);
-    return test_main(suite);
 }

@@ -74,7 +74,9 @@ static tarn_status run(struct tries *tries)
     return status;
 }
 
-START_TEST(what_works_at_once_is_tried_once)
+GROUP(ladder, make_pool)
+
+TEST(ladder, what_works_at_once_is_tried_once)
 {
     struct tries tries = {(tarn_status[]){TARN_OK}, 0, 0};
 
@@ -82,7 +84,6 @@ START_TEST(what_works_at_once_is_tried_once)
     ck_assert_int_eq(tries.count, 1);
     ck_assert_int_eq(tries.frugal_count, 0);
 }
-END_TEST
 
 static uint64_t failure_count(void)
 {
@@ -93,7 +94,7 @@ static uint64_t failure_count(void)
 }
 
 /* No memory, frugal or not; and when the device was waited for, memory and no addresses. */
-START_TEST(missing_addresses_are_named_whenever_they_are_what_is_missing)
+TEST(ladder, missing_addresses_are_named_whenever_they_are_what_is_missing)
 {
     struct tries tries = {
         (tarn_status[]){TARN_ERR_DEVICE_MEMORY, TARN_ERR_DEVICE_MEMORY, TARN_ERR_ADDRESS_SPACE}, 0,
@@ -110,27 +111,24 @@ START_TEST(missing_addresses_are_named_whenever_they_are_what_is_missing)
     unit_expect_sentence("'net'");
     ck_assert_uint_eq(failure_count(), failures);
 }
-END_TEST
 
-START_TEST(other_failures_are_no_reason_to_go_down)
+TEST(ladder, other_failures_are_no_reason_to_go_down)
 {
     struct tries tries = {(tarn_status[]){TARN_ERR_HOST_MEMORY}, 0, 0};
 
     STATUS(TARN_ERR_HOST_MEMORY, run(&tries));
     ck_assert_int_eq(tries.count, 1);
 }
-END_TEST
 
-START_TEST(a_limit_goes_down_the_ladder_too)
+TEST(ladder, a_limit_goes_down_the_ladder_too)
 {
     struct tries tries = {(tarn_status[]){TARN_ERR_LIMIT, TARN_ERR_DEVICE_MEMORY, TARN_OK}, 0, 0};
 
     OK(run(&tries));
     ck_assert_int_eq(tries.count, 3);
 }
-END_TEST
 
-START_TEST(the_sentence_names_each_pool_and_fits)
+TEST(ladder, the_sentence_names_each_pool_and_fits)
 {
     for (int i = 0; i < 40; i++) /* more than the sentence can name */
         (void)unit_pool_of(device, "a name of thirty-one characters", 0);
@@ -140,7 +138,6 @@ START_TEST(the_sentence_names_each_pool_and_fits)
     unit_expect_sentence("Tarn maps 4 MiB; pool 'a name of thirty-one characters' maps 0 MiB");
     ck_assert(tn_lock_none_held());
 }
-END_TEST
 
 enum { ALL = 8 << 20 }; /* of a pool's limit */
 
@@ -166,7 +163,7 @@ static tn_cu_graph clone_of(tarn_graph *graph)
 
 /* A graph is destroyed that had all memory, and its hold goes half a second later. _i: by destroying the
  * graph, by its update, or by an abort of what could not be instantiated. */
-START_TEST(the_hold_of_a_graph_that_was_destroyed_is_waited_for)
+TEST_LOOP(ladder, the_hold_of_a_graph_that_was_destroyed_is_waited_for, 0, 3)
 {
     tarn_pool *limited = unit_pool_of(device, "limited", ALL);
     void *words = unit_words(stream);
@@ -197,9 +194,8 @@ START_TEST(the_hold_of_a_graph_that_was_destroyed_is_waited_for)
     if (_i == 1)
         OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(the_hold_of_a_graph_with_a_clone_is_waited_for_once)
+TEST(ladder, the_hold_of_a_graph_with_a_clone_is_waited_for_once)
 {
     tarn_pool *limited = unit_pool_of(device, "limited", ALL);
     tarn_graph *graph = unit_graph(limited, stream, ALL, NULL);
@@ -211,9 +207,8 @@ START_TEST(the_hold_of_a_graph_with_a_clone_is_waited_for_once)
     test_destroy_graph(clone);
     unit_reap_all(limited);
 }
-END_TEST
 
-START_TEST(the_hold_of_a_graph_of_the_users_is_not_waited_for)
+TEST(ladder, the_hold_of_a_graph_of_the_users_is_not_waited_for)
 {
     tarn_pool *limited = unit_pool_of(device, "limited", ALL);
     tn_cu_graph graph = test_graph();
@@ -225,23 +220,4 @@ START_TEST(the_hold_of_a_graph_of_the_users_is_not_waited_for)
     OK(tarn_capture_end(capture, NULL));
     ck_assert_int_le(allocate_all(limited, TARN_ERR_LIMIT), 50000000);
     test_destroy_graph(graph);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("ladder");
-    TCase *tcase = tcase_create("ladder");
-
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
-    tcase_add_test(tcase, what_works_at_once_is_tried_once);
-    tcase_add_test(tcase, missing_addresses_are_named_whenever_they_are_what_is_missing);
-    tcase_add_test(tcase, other_failures_are_no_reason_to_go_down);
-    tcase_add_test(tcase, a_limit_goes_down_the_ladder_too);
-    tcase_add_test(tcase, the_sentence_names_each_pool_and_fits);
-    tcase_add_loop_test(tcase, the_hold_of_a_graph_that_was_destroyed_is_waited_for, 0, 3);
-    tcase_add_test(tcase, the_hold_of_a_graph_with_a_clone_is_waited_for_once);
-    tcase_add_test(tcase, the_hold_of_a_graph_of_the_users_is_not_waited_for);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -40,7 +40,9 @@ static void drop(void)
     ck_assert_int_eq(tn_host_outstanding(), 0);
 }
 
-START_TEST(each_parameter_has_its_place)
+GROUP(layouts, open_gpu)
+
+TEST(layouts, each_parameter_has_its_place)
 {
     static const struct tn_param expected[] = {{0, 1}, {8, 8}, {16, 40}, {56, 4}};
     const struct tn_layout *layout = find(kernel("unit_layout_mixed"));
@@ -50,9 +52,8 @@ START_TEST(each_parameter_has_its_place)
     ck_assert_mem_eq(layout->params, expected, sizeof expected);
     drop();
 }
-END_TEST
 
-START_TEST(a_kernel_may_have_no_parameters)
+TEST(layouts, a_kernel_may_have_no_parameters)
 {
     const struct tn_layout *layout = find(kernel("unit_layout_bare"));
 
@@ -60,9 +61,8 @@ START_TEST(a_kernel_may_have_no_parameters)
     ck_assert_uint_eq(layout->count, 0);
     drop();
 }
-END_TEST
 
-START_TEST(a_function_is_asked_for_once) /* D6 */
+TEST(layouts, a_function_is_asked_for_once) /* D6 */
 {
     tn_cu_function function = kernel("unit_layout_mixed");
     uint64_t calls;
@@ -76,9 +76,8 @@ START_TEST(a_function_is_asked_for_once) /* D6 */
     ck_assert_uint_eq(layouts.count, 1);
     drop();
 }
-END_TEST
 
-START_TEST(many_functions_are_told_apart)
+TEST(layouts, many_functions_are_told_apart)
 {
     static tn_cu_function functions[KERNELS];
     char text[160];
@@ -104,9 +103,8 @@ START_TEST(many_functions_are_told_apart)
     ck_assert_uint_eq(layouts.count, KERNELS);
     drop();
 }
-END_TEST
 
-START_TEST(without_memory_nothing_is_kept)
+TEST(layouts, without_memory_nothing_is_kept)
 {
     tn_cu_function function = kernel("unit_layout_mixed");
     const struct tn_layout *layout = NULL;
@@ -122,9 +120,8 @@ START_TEST(without_memory_nothing_is_kept)
     ck_assert_uint_eq(find(function)->count, 4);
     drop();
 }
-END_TEST
 
-START_TEST(what_the_driver_refuses_is_asked_again)
+TEST(layouts, what_the_driver_refuses_is_asked_again)
 {
     tn_cu_function function = kernel("unit_layout_mixed");
     const struct tn_layout *layout = NULL;
@@ -136,9 +133,8 @@ START_TEST(what_the_driver_refuses_is_asked_again)
     ck_assert_uint_eq(find(function)->count, 4);
     drop();
 }
-END_TEST
 
-START_TEST(a_name_may_be_unknown)
+TEST(layouts, a_name_may_be_unknown)
 {
     tn_cu_function function = kernel("unit_layout_mixed");
 
@@ -146,20 +142,4 @@ START_TEST(a_name_may_be_unknown)
     ck_assert_ptr_null(find(function)->name);
     ck_assert_uint_eq(find(function)->count, 4);
     drop();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("layout");
-    TCase *tcase = test_case(suite, "layouts", open_gpu, NULL);
-
-    tcase_add_test(tcase, each_parameter_has_its_place);
-    tcase_add_test(tcase, a_kernel_may_have_no_parameters);
-    tcase_add_test(tcase, a_function_is_asked_for_once);
-    tcase_add_test(tcase, many_functions_are_told_apart);
-    tcase_add_test(tcase, without_memory_nothing_is_kept);
-    tcase_add_test(tcase, what_the_driver_refuses_is_asked_again);
-    tcase_add_test(tcase, a_name_may_be_unknown);
-    return test_main(suite);
 }

@@ -5,7 +5,9 @@
 #include "pools/pool.h"
 #include "unit/one_pool.h"
 
-START_TEST(an_empty_pool_has_an_empty_list)
+GROUP(lists, make_pool)
+
+TEST(lists, an_empty_pool_has_an_empty_list)
 {
     tarn_block_list *list = NULL;
 
@@ -13,10 +15,9 @@ START_TEST(an_empty_pool_has_an_empty_list)
     ck_assert_uint_eq(list->count, 0);
     tn_host_free(list);
 }
-END_TEST
 
 /* The driver may grant a later segment a lower address: here the order of the pool's list is turned round. */
-START_TEST(blocks_are_in_order_of_address_whatever_their_segments_order)
+TEST(lists, blocks_are_in_order_of_address_whatever_their_segments_order)
 {
     void *blocks[] = {unit_alloc(pool, 512, stream), unit_alloc(pool, 1024, stream),
                       unit_alloc(pool, 3 * GIB, stream), unit_alloc(pool, 512, stream)};
@@ -41,9 +42,8 @@ START_TEST(blocks_are_in_order_of_address_whatever_their_segments_order)
     for (size_t i = 0; i < 4; i++)
         OK(tarn_free(blocks[i]));
 }
-END_TEST
 
-START_TEST(a_pool_that_is_being_made_or_has_nothing_yet_is_left_out)
+TEST(lists, a_pool_that_is_being_made_or_has_nothing_yet_is_left_out)
 {
     const struct tn_pool_settings settings = {.name = "adopted", .is_adopted = true};
     tarn_pool_list *list = NULL;
@@ -58,9 +58,8 @@ START_TEST(a_pool_that_is_being_made_or_has_nothing_yet_is_left_out)
     tn_host_free(list);
     OK(tarn_pool_destroy(adopted));
 }
-END_TEST
 
-START_TEST(no_memory_makes_no_list)
+TEST(lists, no_memory_makes_no_list)
 {
     tarn_block_list *blocks = NULL;
     tarn_pool_list *pools = NULL;
@@ -72,17 +71,4 @@ START_TEST(no_memory_makes_no_list)
     ck_assert_ptr_null(blocks);
     ck_assert_ptr_null(pools);
     ck_assert(tn_lock_none_held());
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("lists");
-    TCase *tcase = test_case(suite, "lists", make_pool, NULL);
-
-    tcase_add_test(tcase, an_empty_pool_has_an_empty_list);
-    tcase_add_test(tcase, blocks_are_in_order_of_address_whatever_their_segments_order);
-    tcase_add_test(tcase, a_pool_that_is_being_made_or_has_nothing_yet_is_left_out);
-    tcase_add_test(tcase, no_memory_makes_no_list);
-    return test_main(suite);
 }

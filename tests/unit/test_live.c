@@ -29,7 +29,9 @@ static void expect(size_t i, tarn_difference_kind kind, const void *address, siz
     ck_assert_uint_eq(diff->differences[i].expected_bytes, bytes);
 }
 
-START_TEST(an_exact_match_has_no_difference)
+GROUP(compare, set_up)
+
+TEST(compare, an_exact_match_has_no_difference)
 {
     int64_t before = tn_host_outstanding();
 
@@ -41,9 +43,8 @@ START_TEST(an_exact_match_has_no_difference)
     tarn_live_diff_destroy(NULL);
     ck_assert_int_eq(tn_host_outstanding(), before);
 }
-END_TEST
 
-START_TEST(a_block_that_nobody_expects_is_unexpected)
+TEST(compare, a_block_that_nobody_expects_is_unexpected)
 {
     ck_assert_uint_eq(compare(2), 1);
     expect(0, TARN_DIFFERENCE_UNEXPECTED, blocks[2], 0);
@@ -52,17 +53,15 @@ START_TEST(a_block_that_nobody_expects_is_unexpected)
     ck_assert_ptr_eq(diff->differences[0].block.pool, pool);
     ck_assert_uint_eq(diff->differences[0].block.sequence, unit_block(blocks[2])->sequence);
 }
-END_TEST
 
-START_TEST(nothing_expected_means_every_block_in_order_of_address)
+TEST(compare, nothing_expected_means_every_block_in_order_of_address)
 {
     ck_assert_uint_eq(compare(0), 3);
     for (size_t i = 0; i < 3; i++)
         expect(i, TARN_DIFFERENCE_UNEXPECTED, blocks[i], 0);
 }
-END_TEST
 
-START_TEST(what_is_not_live_is_missing)
+TEST(compare, what_is_not_live_is_missing)
 {
     OK(tarn_free(blocks[1]));
     expected[3] = (tarn_expected){(char *)blocks[2] + 1, 5}; /* inside a block */
@@ -71,18 +70,16 @@ START_TEST(what_is_not_live_is_missing)
     expect(1, TARN_DIFFERENCE_MISSING, (char *)blocks[2] + 1, 5);
     ck_assert_ptr_null(diff->differences[0].block.pool);
 }
-END_TEST
 
-START_TEST(an_address_expected_twice_is_missing_the_second_time)
+TEST(compare, an_address_expected_twice_is_missing_the_second_time)
 {
     expected[3] = expected[0];
     ck_assert_uint_eq(compare(4), 1);
     expect(0, TARN_DIFFERENCE_MISSING, blocks[0], 1000);
 }
-END_TEST
 
 /* Some are found as the next ones, and some, behind what differs, by their addresses. */
-START_TEST(differences_among_many_blocks_in_order_are_all_found)
+TEST(compare, differences_among_many_blocks_in_order_are_all_found)
 {
     enum { MANY = 100 };
     tarn_expected many[MANY];
@@ -114,18 +111,16 @@ START_TEST(differences_among_many_blocks_in_order_are_all_found)
     OK(tn_pool_check_live(large, &many[2], 20, &diff));
     ck_assert_uint_eq(diff->count, MANY - 3 - 20);
 }
-END_TEST
 
-START_TEST(another_size_is_a_difference)
+TEST(compare, another_size_is_a_difference)
 {
     expected[1].bytes = 1024; /* as taken, not as requested */
     ck_assert_uint_eq(compare(3), 1);
     expect(0, TARN_DIFFERENCE_SIZE, blocks[1], 1024);
     ck_assert_uint_eq(diff->differences[0].block.bytes, 1001);
 }
-END_TEST
 
-START_TEST(a_block_of_another_pool_is_named_as_such)
+TEST(compare, a_block_of_another_pool_is_named_as_such)
 {
     tarn_pool *second = unit_pool(device);
     void *there = unit_alloc(second, 77, stream);
@@ -136,9 +131,8 @@ START_TEST(a_block_of_another_pool_is_named_as_such)
     ck_assert_ptr_eq(diff->differences[0].block.pool, second);
     ck_assert_uint_eq(diff->differences[0].block.bytes, 77);
 }
-END_TEST
 
-START_TEST(discarded_and_pending_blocks_are_not_live)
+TEST(compare, discarded_and_pending_blocks_are_not_live)
 {
     tarn_capture *capture = unit_begin(pool, other);
     void *discarded = unit_alloc(pool, 4096, other);
@@ -153,9 +147,8 @@ START_TEST(discarded_and_pending_blocks_are_not_live)
     ck_assert_int_eq(diff->differences[1].kind, TARN_DIFFERENCE_MISSING);
     sim.resume_work();
 }
-END_TEST
 
-START_TEST(a_comparison_changes_nothing_and_can_be_repeated)
+TEST(compare, a_comparison_changes_nothing_and_can_be_repeated)
 {
     for (int i = 0; i < 3; i++) {
         ck_assert_uint_eq(compare(2), 1);
@@ -163,9 +156,8 @@ START_TEST(a_comparison_changes_nothing_and_can_be_repeated)
     }
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_comparison_without_host_memory_leaves_nothing)
+TEST(compare, a_comparison_without_host_memory_leaves_nothing)
 {
     int64_t before = tn_host_outstanding();
     uint64_t failed = 1;
@@ -188,26 +180,4 @@ START_TEST(a_comparison_without_host_memory_leaves_nothing)
     (void)tn_host_plan_fault(2, false); /* while what is expected is looked up */
     expected[0].bytes = 5;
     STATUS(TARN_ERR_HOST_MEMORY, tn_pool_check_live(pool, expected, 1, &diff));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("live");
-    TCase *compares = tcase_create("compare");
-
-    tcase_add_checked_fixture(compares, set_up, NULL);
-    tcase_add_test(compares, an_exact_match_has_no_difference);
-    tcase_add_test(compares, a_block_that_nobody_expects_is_unexpected);
-    tcase_add_test(compares, nothing_expected_means_every_block_in_order_of_address);
-    tcase_add_test(compares, what_is_not_live_is_missing);
-    tcase_add_test(compares, an_address_expected_twice_is_missing_the_second_time);
-    tcase_add_test(compares, differences_among_many_blocks_in_order_are_all_found);
-    tcase_add_test(compares, another_size_is_a_difference);
-    tcase_add_test(compares, a_block_of_another_pool_is_named_as_such);
-    tcase_add_test(compares, discarded_and_pending_blocks_are_not_live);
-    tcase_add_test(compares, a_comparison_changes_nothing_and_can_be_repeated);
-    tcase_add_test(compares, a_comparison_without_host_memory_leaves_nothing);
-    suite_add_tcase(suite, compares);
-    return test_main(suite);
 }

@@ -38,7 +38,10 @@ static struct tn_block *place(size_t i, uint64_t offset, uint64_t bytes)
     return &blocks[i];
 }
 
-START_TEST(nothing_is_found_where_nothing_began)
+SUITE("live index")
+GROUP(index, map_chunk, unmap_chunk)
+
+TEST(index, nothing_is_found_where_nothing_began)
 {
     uint64_t address = segment.base + chunk.offset;
 
@@ -48,10 +51,9 @@ START_TEST(nothing_is_found_where_nothing_began)
     ck_assert_ptr_null(tn_live_find(owner, segment.base)); /* no chunk is there */
     ck_assert_ptr_null(tn_live_find(owner, UINT64_MAX));
 }
-END_TEST
 
 /* P5, as the index sees it: beside a naive set. */
-START_TEST(the_index_agrees_with_a_naive_set)
+TEST(index, the_index_agrees_with_a_naive_set)
 {
     uint64_t random = 0x7461726e;
     bool in[COUNT] = {false};
@@ -77,9 +79,8 @@ START_TEST(the_index_agrees_with_a_naive_set)
                              in[k] ? &blocks[k] : NULL);
     }
 }
-END_TEST
 
-START_TEST(small_and_large_blocks_are_found_beside_each_other)
+TEST(index, small_and_large_blocks_are_found_beside_each_other)
 {
     struct tn_block *small = place(0, 0, TN_SMALL_BYTES_MAX);
     struct tn_block *large = place(1, TN_SMALL_BYTES_MAX, TN_SMALL_BYTES_MAX + 512);
@@ -95,9 +96,8 @@ START_TEST(small_and_large_blocks_are_found_beside_each_other)
     ck_assert_ptr_null(tn_live_find(owner, tn_block_address(small) + 1));
     ck_assert_ptr_null(tn_live_find(owner, tn_block_address(large) + 512));
 }
-END_TEST
 
-START_TEST(blocks_of_another_pool_are_not_found)
+TEST(index, blocks_of_another_pool_are_not_found)
 {
     struct tn_block *block = place(0, 0, 512);
 
@@ -106,9 +106,8 @@ START_TEST(blocks_of_another_pool_are_not_found)
     ck_assert_ptr_null(
         tn_live_find((const tarn_pool *)(const void *)&blocks, tn_block_address(block)));
 }
-END_TEST
 
-START_TEST(room_is_made_for_as_many_as_are_asked_for)
+TEST(index, room_is_made_for_as_many_as_are_asked_for)
 {
     (void)tn_host_plan_fault(1, false);
     ck_assert(!tn_live_has_room(&chunk));
@@ -132,11 +131,10 @@ START_TEST(room_is_made_for_as_many_as_are_asked_for)
     for (size_t i = 0; i < FIRST_ROOM; i++)
         ck_assert_ptr_eq(tn_live_find(owner, tn_block_address(&blocks[i])), &blocks[i]);
 }
-END_TEST
 
 /* Of blocks that fill a tenth of the chunk there will be ten times as many; of some that leave no room, hardly
  * more. */
-START_TEST(a_table_becomes_as_large_as_its_chunk_will_need)
+TEST(index, a_table_becomes_as_large_as_its_chunk_will_need)
 {
     ck_assert(tn_live_reserve(&chunk, FIRST_ROOM));
     for (size_t i = 0; i < FIRST_ROOM; i++)
@@ -158,7 +156,6 @@ START_TEST(a_table_becomes_as_large_as_its_chunk_will_need)
     ck_assert(!tn_live_has_room(&chunk));
     ck_assert_ptr_null(tn_live_find(owner, tn_block_address(&blocks[0])));
 }
-END_TEST
 
 /* Blocks of more than TN_SMALL_BYTES_MAX, side by side, and as many as can be. */
 static uint32_t place_large(uint64_t bytes)
@@ -170,7 +167,7 @@ static uint32_t place_large(uint64_t bytes)
     return count;
 }
 
-START_TEST(large_blocks_stand_where_they_are_looked_for)
+TEST(index, large_blocks_stand_where_they_are_looked_for)
 {
     uint32_t count;
 
@@ -194,10 +191,9 @@ START_TEST(large_blocks_stand_where_they_are_looked_for)
     for (uint32_t i = 0; i < chunk.live_size; i++)
         ck_assert_uint_eq(chunk.live[i], 0);
 }
-END_TEST
 
 /* So do those of the largest chunk, and of the smallest. */
-START_TEST(places_of_large_blocks_are_in_order)
+TEST(index, places_of_large_blocks_are_in_order)
 {
     const uint64_t sizes[] = {TN_MEMORY_BYTES_MAX, TN_PAGE_BYTES};
 
@@ -218,11 +214,10 @@ START_TEST(places_of_large_blocks_are_in_order)
         tn_live_drop(&one);
     }
 }
-END_TEST
 
 /* A heap of small blocks has taken the chunk over: they are spread from the first on. Without memory for that they
  * are entered as they come. */
-START_TEST(small_blocks_do_not_crowd_a_table_for_large_ones)
+TEST(index, small_blocks_do_not_crowd_a_table_for_large_ones)
 {
     struct tn_block *large = place(0, 4 * TN_MIB, TN_MIB);
 
@@ -241,10 +236,9 @@ START_TEST(small_blocks_do_not_crowd_a_table_for_large_ones)
         ck_assert_ptr_eq(tn_live_find(owner, tn_block_address(&blocks[i])), &blocks[i]);
     ck_assert_uint_eq(chunk.live_factor % 2, 1); /* spread */
 }
-END_TEST
 
 /* The largest chunk, too, where the distance itself is the hash. */
-START_TEST(small_blocks_are_spread_over_the_largest_chunk_that_large_ones_have_left)
+TEST(index, small_blocks_are_spread_over_the_largest_chunk_that_large_ones_have_left)
 {
     struct tn_chunk one = {.bytes = TN_MEMORY_BYTES_MAX};
     uint32_t distance;
@@ -257,10 +251,9 @@ START_TEST(small_blocks_are_spread_over_the_largest_chunk_that_large_ones_have_l
     ck_assert_uint_ne(one.live_factor, distance);
     tn_live_drop(&one);
 }
-END_TEST
 
 /* P23 */
-START_TEST(entries_are_closed_for_blocks_that_are_not_plain)
+TEST(index, entries_are_closed_for_blocks_that_are_not_plain)
 {
     struct tn_block *block = place(0, 4096, 512);
 
@@ -297,9 +290,8 @@ START_TEST(entries_are_closed_for_blocks_that_are_not_plain)
     ck_assert(tn_live_reserve(&chunk, 1)); /* in a table of other hashes */
     ck_assert(!tn_live_is_open(block));
 }
-END_TEST
 
-START_TEST(an_entry_is_closed_once_and_stays_so_where_it_moves)
+TEST(index, an_entry_is_closed_once_and_stays_so_where_it_moves)
 {
     ck_assert(tn_live_reserve(&chunk, FIRST_ROOM));
     for (size_t i = 0; i < FIRST_ROOM; i++) {
@@ -327,7 +319,6 @@ START_TEST(an_entry_is_closed_once_and_stays_so_where_it_moves)
     tn_live_update(&blocks[2]);
     ck_assert_ptr_eq(tn_live_close_at(&chunk, blocks[2].offset), &blocks[2]);
 }
-END_TEST
 
 enum { MOVES = 5000 };
 
@@ -359,7 +350,7 @@ static void *close_often(void *unused)
 }
 
 /* The others are removed at the same time, as by who has the arena's lock, so that those behind them move. */
-START_TEST(an_entry_that_moves_while_it_is_closed_is_closed)
+TEST(index, an_entry_that_moves_while_it_is_closed_is_closed)
 {
     pthread_t thread;
 
@@ -384,10 +375,9 @@ START_TEST(an_entry_that_moves_while_it_is_closed_is_closed)
     }
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
-END_TEST
 
 /* No two places of a chunk have one hash, be it for small blocks or for large ones, the largest or the smallest. */
-START_TEST(every_place_has_a_hash_of_its_own)
+TEST(index, every_place_has_a_hash_of_its_own)
 {
     const uint64_t sizes[] = {TN_MEMORY_BYTES_MAX, TN_PAGE_BYTES};
 
@@ -410,10 +400,9 @@ START_TEST(every_place_has_a_hash_of_its_own)
         tn_live_drop(&one);
     }
 }
-END_TEST
 
 /* Records lie anywhere below 2^48; user space has all of that on 64-bit ARM. None of these is looked at. */
-START_TEST(an_entry_has_room_for_each_address_of_a_record)
+TEST(index, an_entry_has_room_for_each_address_of_a_record)
 {
     const uint32_t last_hash = ((uint32_t)1 << TN_LIVE_HASH_BITS) - 1;
     const uint32_t hashes[] = {0, 1, last_hash / 3, last_hash};
@@ -433,10 +422,9 @@ START_TEST(an_entry_has_room_for_each_address_of_a_record)
         }
     }
 }
-END_TEST
 
 /* Each of those addresses with one bit alone, and an entry that is looked for and closed where it stands. */
-START_TEST(an_entry_is_found_and_closed_wherever_its_record_lies)
+TEST(index, an_entry_is_found_and_closed_wherever_its_record_lies)
 {
     ck_assert(tn_live_reserve(&chunk, 1));
     for (unsigned bit = TN_LIVE_RECORD_BITS; bit < TN_BLOCK_ADDRESS_BITS; bit++) {
@@ -455,23 +443,20 @@ START_TEST(an_entry_is_found_and_closed_wherever_its_record_lies)
         atomic_store(&chunk.live[at], 0);
     }
 }
-END_TEST
 
 /* P5: an address has one block. */
-START_TEST(entering_an_address_twice_is_a_broken_contract)
+CONTRACT_TEST(index, entering_an_address_twice_is_a_broken_contract)
 {
     ck_assert(tn_live_reserve(&chunk, 1));
     tn_live_insert(place(0, 0, 512));
     tn_live_insert(&blocks[0]);
 }
-END_TEST
 
-START_TEST(removing_what_is_not_there_is_a_broken_contract)
+CONTRACT_TEST(index, removing_what_is_not_there_is_a_broken_contract)
 {
     ck_assert(tn_live_reserve(&chunk, 1));
     tn_live_remove(place(0, 0, 512));
 }
-END_TEST
 
 static const struct tn_block *naive_at(const struct tn_segment *in, uint64_t offset)
 {
@@ -482,8 +467,10 @@ static const struct tn_block *naive_at(const struct tn_segment *in, uint64_t off
     return block;
 }
 
+GROUP(pool, NULL)
+
 /* Small and large blocks, some pending, some free, and memory that was given back between. */
-START_TEST(the_block_over_an_offset_is_found_as_by_a_walk)
+TEST_LOOP(pool, the_block_over_an_offset_is_found_as_by_a_walk, 0, 4)
 {
     enum { BLOCKS = 3000, OFFSETS = 4000 };
     static void *live[BLOCKS];
@@ -530,36 +517,4 @@ START_TEST(the_block_over_an_offset_is_found_as_by_a_walk)
     }
     tn_pool_unlock(pool);
     sim.resume_work();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("live index");
-    TCase *index = tcase_create("index");
-    TCase *pool = tcase_create("pool");
-
-    tcase_add_checked_fixture(index, map_chunk, unmap_chunk);
-    tcase_add_test(index, nothing_is_found_where_nothing_began);
-    tcase_add_test(index, the_index_agrees_with_a_naive_set);
-    tcase_add_test(index, small_and_large_blocks_are_found_beside_each_other);
-    tcase_add_test(index, blocks_of_another_pool_are_not_found);
-    tcase_add_test(index, room_is_made_for_as_many_as_are_asked_for);
-    tcase_add_test(index, a_table_becomes_as_large_as_its_chunk_will_need);
-    tcase_add_test(index, large_blocks_stand_where_they_are_looked_for);
-    tcase_add_test(index, places_of_large_blocks_are_in_order);
-    tcase_add_test(index, small_blocks_do_not_crowd_a_table_for_large_ones);
-    tcase_add_test(index, small_blocks_are_spread_over_the_largest_chunk_that_large_ones_have_left);
-    tcase_add_test(index, entries_are_closed_for_blocks_that_are_not_plain);
-    tcase_add_test(index, an_entry_is_closed_once_and_stays_so_where_it_moves);
-    tcase_add_test(index, an_entry_that_moves_while_it_is_closed_is_closed);
-    tcase_add_test(index, every_place_has_a_hash_of_its_own);
-    tcase_add_test(index, an_entry_has_room_for_each_address_of_a_record);
-    tcase_add_test(index, an_entry_is_found_and_closed_wherever_its_record_lies);
-    unit_add_contract_test(index, entering_an_address_twice_is_a_broken_contract);
-    unit_add_contract_test(index, removing_what_is_not_there_is_a_broken_contract);
-    suite_add_tcase(suite, index);
-    tcase_add_loop_test(pool, the_block_over_an_offset_is_found_as_by_a_walk, 0, 4);
-    suite_add_tcase(suite, pool);
-    return test_main(suite);
 }

@@ -87,16 +87,17 @@ static void expect_no_such_advice(const char *advice)
                   tarn_last_error());
 }
 
-START_TEST(the_simulator_is_found_by_its_name)
+GROUP(loader, NULL)
+
+TEST(loader, the_simulator_is_found_by_its_name)
 {
     test_start(); /* the loader knows it from here on */
     (void)setenv("TARN_DRIVER", "sim", 1);
     OK(tn_loader_open(&loaded));
     ck_assert_str_eq(loaded.path, "libtarn_sim.so");
 }
-END_TEST
 
-START_TEST(the_simulator_is_found_beside_the_library)
+TEST(loader, the_simulator_is_found_beside_the_library)
 {
     want_simulator();
     own_folder = "/opt/lib";
@@ -106,9 +107,8 @@ START_TEST(the_simulator_is_found_beside_the_library)
     ck_assert_int_eq(tried_count, 2);
     ck_assert_str_eq(tried[0], "libtarn_sim.so"); /* a search path overrides */
 }
-END_TEST
 
-START_TEST(the_simulator_is_found_in_the_folder_of_libraries_beside_that_of_a_program)
+TEST(loader, the_simulator_is_found_in_the_folder_of_libraries_beside_that_of_a_program)
 {
     want_simulator();
     own_folder = "/opt/bin";
@@ -117,9 +117,8 @@ START_TEST(the_simulator_is_found_in_the_folder_of_libraries_beside_that_of_a_pr
     OK(tn_loader_open(&loaded));
     ck_assert_str_eq(loaded.path, only_file);
 }
-END_TEST
 
-START_TEST(the_simulator_is_found_where_it_was_to_be_installed)
+TEST(loader, the_simulator_is_found_where_it_was_to_be_installed)
 {
     want_simulator();
     own_folder = "/home/somebody";
@@ -131,9 +130,8 @@ START_TEST(the_simulator_is_found_where_it_was_to_be_installed)
     OK(tn_loader_open(&loaded));
     ck_assert_str_eq(loaded.path, only_file);
 }
-END_TEST
 
-START_TEST(a_simulator_that_is_nowhere_is_told_with_its_places)
+TEST(loader, a_simulator_that_is_nowhere_is_told_with_its_places)
 {
     want_simulator();
     own_folder = "/opt/bin";
@@ -148,10 +146,9 @@ START_TEST(a_simulator_that_is_nowhere_is_told_with_its_places)
     STATUS(TARN_ERR_NO_DRIVER, tn_loader_open(&loaded));
     expect_no_such_advice("/opt/bin/" TARN_LIBDIR_FROM_BINDIR);
 }
-END_TEST
 
 /* What is wrong with a file that is there is said, and not that others are not. */
-START_TEST(a_simulator_that_is_broken_is_told)
+TEST(loader, a_simulator_that_is_broken_is_told)
 {
     want_simulator();
     own_folder = "/opt/lib";
@@ -162,9 +159,8 @@ START_TEST(a_simulator_that_is_broken_is_told)
     expect_no_such_advice("TARN_DRIVER=sim");
     expect_no_such_advice("nor is it");
 }
-END_TEST
 
-START_TEST(what_was_tried_is_not_advised)
+TEST(loader, what_was_tried_is_not_advised)
 {
     (void)setenv("TARN_DRIVER", "/no/such/library.so", 1);
     STATUS(TARN_ERR_NO_DRIVER, tn_loader_open(&loaded));
@@ -183,9 +179,8 @@ START_TEST(what_was_tried_is_not_advised)
     STATUS(TARN_ERR_NO_DRIVER, tn_loader_open(&loaded));
     ck_assert_str_eq(tried[tried_count - 1], "libcuda.so.1");
 }
-END_TEST
 
-START_TEST(a_program_with_more_rights_than_its_user_gets_the_cuda_driver)
+TEST(loader, a_program_with_more_rights_than_its_user_gets_the_cuda_driver)
 {
     want_simulator();
     only_file = "libtarn_sim.so";
@@ -195,10 +190,9 @@ START_TEST(a_program_with_more_rights_than_its_user_gets_the_cuda_driver)
     ck_assert_str_eq(tried[tried_count - 1], "libcuda.so.1");
     expect_no_such_advice("set TARN_DRIVER");
 }
-END_TEST
 
 /* Longer than what is shown of it. */
-START_TEST(a_long_path_is_opened_as_it_is)
+TEST(loader, a_long_path_is_opened_as_it_is)
 {
     char path[2000];
 
@@ -207,24 +201,4 @@ START_TEST(a_long_path_is_opened_as_it_is)
     (void)setenv("TARN_DRIVER", path, 1);
     OK(tn_loader_open(&loaded));
     ck_assert_uint_eq(strlen(loaded.path), sizeof loaded.path - 1);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("loader");
-    TCase *tcase = tcase_create("loader");
-
-    tcase_add_test(tcase, the_simulator_is_found_by_its_name);
-    tcase_add_test(tcase, the_simulator_is_found_beside_the_library);
-    tcase_add_test(tcase,
-                   the_simulator_is_found_in_the_folder_of_libraries_beside_that_of_a_program);
-    tcase_add_test(tcase, the_simulator_is_found_where_it_was_to_be_installed);
-    tcase_add_test(tcase, a_simulator_that_is_nowhere_is_told_with_its_places);
-    tcase_add_test(tcase, a_simulator_that_is_broken_is_told);
-    tcase_add_test(tcase, what_was_tried_is_not_advised);
-    tcase_add_test(tcase, a_program_with_more_rights_than_its_user_gets_the_cuda_driver);
-    tcase_add_test(tcase, a_long_path_is_opened_as_it_is);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

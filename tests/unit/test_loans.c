@@ -37,17 +37,18 @@ static void *borrow(uint64_t bytes)
     return loan;
 }
 
-START_TEST(a_block_is_lent_where_it_lies)
+GROUP(loans, make_arenas)
+
+TEST(loans, a_block_is_lent_where_it_lies)
 {
     (void)borrow(32 * MIB);
     ck_assert_uint_eq(pool->vacated.count, 0);
     ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 0);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Work of the lender may still run there. */
-START_TEST(what_is_not_proven_is_not_lent)
+TEST(loans, what_is_not_proven_is_not_lent)
 {
     void *block = unit_alloc(pool, 64 * MIB, other);
     uint64_t before;
@@ -62,27 +63,24 @@ START_TEST(what_is_not_proven_is_not_lent)
     sim.resume_work();
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(small_blocks_are_not_lent)
+TEST(loans, small_blocks_are_not_lent)
 {
     (void)free_and_prove(64 * MIB, other);
     ck_assert(is_of_arena(unit_alloc(pool, MIB - 512, stream), stream));
     (void)free_and_prove(64 * MIB, other);
     ck_assert(is_of_arena(unit_alloc(pool, 64 * MIB - 2 * MIB, stream), other));
 }
-END_TEST
 
-START_TEST(nothing_is_lent_where_nothing_moves)
+TEST(loans, nothing_is_lent_where_nothing_moves)
 {
     device->move_limit_bytes = 0;
     (void)free_and_prove(64 * MIB, other);
     OK(tn_gpu_wait_idle(&device->gpu));
     ck_assert(is_of_arena(unit_alloc(pool, 32 * MIB, stream), stream));
 }
-END_TEST
 
-START_TEST(what_a_hold_has_is_not_lent)
+TEST(loans, what_a_hold_has_is_not_lent)
 {
     struct tn_chunk *chunk = unit_chunk(free_and_prove(64 * MIB, other));
     const struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
@@ -95,9 +93,8 @@ START_TEST(what_a_hold_has_is_not_lent)
     ck_assert_ptr_nonnull(tn_heap_borrow(pool, heap, 60 * MIB));
     tn_pool_unlock(pool);
 }
-END_TEST
 
-START_TEST(the_smallest_block_is_lent)
+TEST(loans, the_smallest_block_is_lent)
 {
     tn_cu_stream third = test_stream();
     void *large = unit_alloc(pool, 128 * MIB, other);
@@ -110,9 +107,8 @@ START_TEST(the_smallest_block_is_lent)
     ck_assert(is_of_arena(unit_alloc(pool, 64 * MIB, stream), other));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_retired_stream_lends_nothing)
+TEST(loans, a_retired_stream_lends_nothing)
 {
     sim.hold_work();
     (void)free_and_prove(64 * MIB, other);
@@ -122,10 +118,9 @@ START_TEST(a_retired_stream_lends_nothing)
     sim.resume_work();
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* The lender's next work would not wait for the borrower's. */
-START_TEST(a_freed_loan_waits_for_the_borrower)
+TEST(loans, a_freed_loan_waits_for_the_borrower)
 {
     void *loan = borrow(48 * MIB);
 
@@ -143,10 +138,9 @@ START_TEST(a_freed_loan_waits_for_the_borrower)
     ck_assert_uint_eq(unit_stats(pool).pending_bytes, 0);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* The lender need not be asked again: what was lent is known to be idle. */
-START_TEST(a_loan_that_came_back_is_lent_again)
+TEST(loans, a_loan_that_came_back_is_lent_again)
 {
     void *loan = borrow(48 * MIB);
 
@@ -157,9 +151,8 @@ START_TEST(a_loan_that_came_back_is_lent_again)
     ck_assert_ptr_eq(unit_block(loan)->heap, unit_heap(pool, other, TN_HEAP_LARGE));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_loan_outlives_its_lender)
+TEST(loans, a_loan_outlives_its_lender)
 {
     void *loan = borrow(48 * MIB);
 
@@ -176,9 +169,8 @@ START_TEST(a_loan_outlives_its_lender)
     ck_assert_uint_eq(unit_stats(pool).pending_bytes, 0);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_loan_outlives_its_borrower)
+TEST(loans, a_loan_outlives_its_borrower)
 {
     void *loan = borrow(48 * MIB);
 
@@ -188,9 +180,8 @@ START_TEST(a_loan_outlives_its_borrower)
     ck_assert_ptr_eq(unit_alloc(pool, 48 * MIB, other), loan);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_restore_brings_a_loan_back)
+TEST(loans, a_restore_brings_a_loan_back)
 {
     void *loan = borrow(48 * MIB);
     tarn_checkpoint *checkpoint;
@@ -208,10 +199,9 @@ START_TEST(a_restore_brings_a_loan_back)
     OK(tarn_pool_validate(pool));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* Nothing has changed then. */
-START_TEST(without_host_memory_nothing_is_lent)
+TEST(loans, without_host_memory_nothing_is_lent)
 {
     const struct tn_heap *heap;
 
@@ -225,10 +215,9 @@ START_TEST(without_host_memory_nothing_is_lent)
     ck_assert_ptr_nonnull(tn_heap_borrow(pool, heap, 32 * MIB));
     tn_pool_unlock(pool);
 }
-END_TEST
 
 /* Whichever allocation of host memory fails, the call leaves all as it was. */
-START_TEST(a_loan_that_fails_changes_nothing)
+TEST(loans, a_loan_that_fails_changes_nothing)
 {
     void *address = NULL;
     uint64_t failed = 0;
@@ -251,29 +240,4 @@ START_TEST(a_loan_that_fails_changes_nothing)
         OK(tarn_pool_validate(pool));
     }
     ck_assert_uint_ge(failed, 1);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("loans");
-    TCase *tcase = tcase_create("loans");
-
-    tcase_add_checked_fixture(tcase, make_arenas, NULL);
-    tcase_add_test(tcase, a_block_is_lent_where_it_lies);
-    tcase_add_test(tcase, what_is_not_proven_is_not_lent);
-    tcase_add_test(tcase, small_blocks_are_not_lent);
-    tcase_add_test(tcase, nothing_is_lent_where_nothing_moves);
-    tcase_add_test(tcase, what_a_hold_has_is_not_lent);
-    tcase_add_test(tcase, the_smallest_block_is_lent);
-    tcase_add_test(tcase, a_retired_stream_lends_nothing);
-    tcase_add_test(tcase, a_freed_loan_waits_for_the_borrower);
-    tcase_add_test(tcase, a_loan_that_came_back_is_lent_again);
-    tcase_add_test(tcase, a_loan_outlives_its_lender);
-    tcase_add_test(tcase, a_loan_outlives_its_borrower);
-    tcase_add_test(tcase, a_restore_brings_a_loan_back);
-    tcase_add_test(tcase, without_host_memory_nothing_is_lent);
-    tcase_add_test(tcase, a_loan_that_fails_changes_nothing);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

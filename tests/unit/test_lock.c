@@ -11,7 +11,9 @@ static void make_locks(void)
         tn_lock_init(&locks[rank], (enum tn_rank)rank);
 }
 
-START_TEST(locks_may_be_taken_in_rising_rank_and_released_in_any_order)
+GROUP(order, make_locks)
+
+TEST(order, locks_may_be_taken_in_rising_rank_and_released_in_any_order)
 {
     for (int rank = 0; rank < TN_RANK_COUNT; rank++)
         tn_lock_acquire(&locks[rank]);
@@ -19,9 +21,8 @@ START_TEST(locks_may_be_taken_in_rising_rank_and_released_in_any_order)
         tn_lock_release(&locks[rank]);
     ck_assert(tn_lock_none_held());
 }
-END_TEST
 
-START_TEST(a_rank_is_held_from_acquire_to_release)
+TEST(order, a_rank_is_held_from_acquire_to_release)
 {
     if (!TARN_DEBUG_CHECKS)
         return; /* nothing is recorded */
@@ -35,9 +36,8 @@ START_TEST(a_rank_is_held_from_acquire_to_release)
     ck_assert(!tn_lock_held(TN_RANK_POOL));
     ck_assert(tn_lock_none_held());
 }
-END_TEST
 
-START_TEST(of_two_locks_of_a_rank_the_one_is_known_that_is_held)
+TEST(order, of_two_locks_of_a_rank_the_one_is_known_that_is_held)
 {
     struct tn_lock other;
 
@@ -52,9 +52,8 @@ START_TEST(of_two_locks_of_a_rank_the_one_is_known_that_is_held)
     ck_assert(!tn_lock_is_held(&other));
     tn_lock_fini(&other);
 }
-END_TEST
 
-START_TEST(a_statically_initialised_lock_has_its_rank)
+TEST(order, a_statically_initialised_lock_has_its_rank)
 {
     struct tn_lock lock = TN_LOCK_INIT(TN_RANK_REGION);
 
@@ -63,9 +62,8 @@ START_TEST(a_statically_initialised_lock_has_its_rank)
     tn_lock_release(&lock);
     tn_lock_fini(&lock);
 }
-END_TEST
 
-START_TEST(a_spin_lock_has_the_rank_that_it_is_taken_with)
+TEST(order, a_spin_lock_has_the_rank_that_it_is_taken_with)
 {
     struct tn_spin one = {0};
     struct tn_spin another = {0};
@@ -82,7 +80,6 @@ START_TEST(a_spin_lock_has_the_rank_that_it_is_taken_with)
     ck_assert(tn_lock_none_held());
     ck_assert(tn_spin_try(&one));
 }
-END_TEST
 
 static void expect_nothing_held(void *argument)
 {
@@ -90,13 +87,12 @@ static void expect_nothing_held(void *argument)
     ck_assert(tn_lock_none_held());
 }
 
-START_TEST(what_is_held_is_known_for_each_thread)
+TEST(order, what_is_held_is_known_for_each_thread)
 {
     tn_lock_acquire(&locks[TN_RANK_POOL]);
     test_elsewhere(expect_nothing_held, NULL);
     tn_lock_release(&locks[TN_RANK_POOL]);
 }
-END_TEST
 
 enum { ROUNDS = 20000 };
 
@@ -113,7 +109,7 @@ static void *count_up(void *argument)
     return NULL;
 }
 
-START_TEST(a_lock_excludes_other_threads)
+TEST(order, a_lock_excludes_other_threads)
 {
     pthread_t thread;
 
@@ -122,25 +118,24 @@ START_TEST(a_lock_excludes_other_threads)
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert_uint_eq(shared_count, 2 * ROUNDS);
 }
-END_TEST
 
-START_TEST(falling_rank_is_a_broken_contract)
+GROUP(wrong, make_locks, .name = "wrong order")
+
+CONTRACT_TEST(wrong, falling_rank_is_a_broken_contract)
 {
     tn_lock_acquire(&locks[TN_RANK_POOL]);
     tn_lock_acquire(&locks[TN_RANK_DEVICE]);
 }
-END_TEST
 
-START_TEST(a_spin_lock_of_falling_rank_is_a_broken_contract)
+CONTRACT_TEST(wrong, a_spin_lock_of_falling_rank_is_a_broken_contract)
 {
     struct tn_spin lock = {0};
 
     tn_lock_acquire(&locks[TN_RANK_STREAMS]);
     tn_lock_acquire_spin(&lock, TN_RANK_REPLAY);
 }
-END_TEST
 
-START_TEST(two_spin_locks_of_one_rank_are_a_broken_contract)
+CONTRACT_TEST(wrong, two_spin_locks_of_one_rank_are_a_broken_contract)
 {
     struct tn_spin one = {0};
     struct tn_spin another = {0};
@@ -148,50 +143,45 @@ START_TEST(two_spin_locks_of_one_rank_are_a_broken_contract)
     tn_lock_acquire_spin(&one, TN_RANK_REPLAY);
     tn_lock_acquire_spin(&another, TN_RANK_REPLAY);
 }
-END_TEST
 
-START_TEST(a_second_spin_lock_without_a_first_one_is_a_broken_contract)
+CONTRACT_TEST(wrong, a_second_spin_lock_without_a_first_one_is_a_broken_contract)
 {
     struct tn_spin lock = {0};
 
     tn_lock_acquire(&locks[TN_RANK_DEVICE]);
     tn_lock_acquire_second_spin(&lock, TN_RANK_REPLAY);
 }
-END_TEST
 
-START_TEST(releasing_a_spin_lock_of_a_rank_that_is_not_held_is_a_broken_contract)
+CONTRACT_TEST(wrong, releasing_a_spin_lock_of_a_rank_that_is_not_held_is_a_broken_contract)
 {
     struct tn_spin lock = {0};
 
     tn_spin_acquire(&lock);
     tn_lock_release_spin(&lock, TN_RANK_REPLAY);
 }
-END_TEST
 
-START_TEST(two_locks_of_one_rank_are_a_broken_contract)
+CONTRACT_TEST(wrong, two_locks_of_one_rank_are_a_broken_contract)
 {
     struct tn_lock other = TN_LOCK_INIT(TN_RANK_POOL);
 
     tn_lock_acquire(&locks[TN_RANK_POOL]);
     tn_lock_acquire(&other);
 }
-END_TEST
 
-START_TEST(taking_a_lock_twice_is_a_broken_contract)
+CONTRACT_TEST(wrong, taking_a_lock_twice_is_a_broken_contract)
 {
     tn_lock_acquire(&locks[TN_RANK_RECORDS]);
     tn_lock_acquire(&locks[TN_RANK_RECORDS]);
 }
-END_TEST
 
-START_TEST(releasing_what_is_not_held_is_a_broken_contract)
+CONTRACT_TEST(wrong, releasing_what_is_not_held_is_a_broken_contract)
 {
     tn_lock_release(&locks[TN_RANK_REGION]);
 }
-END_TEST
 
 /* Each pair of ranks in the wrong order, one a process. */
-START_TEST(every_pair_in_falling_order_is_a_broken_contract)
+CONTRACT_TEST_LOOP(wrong, every_pair_in_falling_order_is_a_broken_contract, 0,
+                   (TN_RANK_COUNT - 1) * TN_RANK_COUNT / 2)
 {
     int upper = 1;
     int lower = _i;
@@ -202,37 +192,4 @@ START_TEST(every_pair_in_falling_order_is_a_broken_contract)
     }
     tn_lock_acquire(&locks[upper]);
     tn_lock_acquire(&locks[lower]);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("lock");
-    TCase *order = tcase_create("order");
-    TCase *wrong = tcase_create("wrong order");
-
-    tcase_add_checked_fixture(order, make_locks, NULL);
-    tcase_add_test(order, locks_may_be_taken_in_rising_rank_and_released_in_any_order);
-    tcase_add_test(order, a_rank_is_held_from_acquire_to_release);
-    tcase_add_test(order, of_two_locks_of_a_rank_the_one_is_known_that_is_held);
-    tcase_add_test(order, a_statically_initialised_lock_has_its_rank);
-    tcase_add_test(order, a_spin_lock_has_the_rank_that_it_is_taken_with);
-    tcase_add_test(order, what_is_held_is_known_for_each_thread);
-    tcase_add_test(order, a_lock_excludes_other_threads);
-    suite_add_tcase(suite, order);
-    tcase_add_checked_fixture(wrong, make_locks, NULL);
-    unit_add_contract_test(wrong, falling_rank_is_a_broken_contract);
-    unit_add_contract_test(wrong, two_locks_of_one_rank_are_a_broken_contract);
-    unit_add_contract_test(wrong, a_spin_lock_of_falling_rank_is_a_broken_contract);
-    unit_add_contract_test(wrong, two_spin_locks_of_one_rank_are_a_broken_contract);
-    unit_add_contract_test(wrong, a_second_spin_lock_without_a_first_one_is_a_broken_contract);
-    unit_add_contract_test(wrong,
-                           releasing_a_spin_lock_of_a_rank_that_is_not_held_is_a_broken_contract);
-    unit_add_contract_test(wrong, taking_a_lock_twice_is_a_broken_contract);
-    unit_add_contract_test(wrong, releasing_what_is_not_held_is_a_broken_contract);
-    if (TARN_DEBUG_CHECKS)
-        tcase_add_loop_test_raise_signal(wrong, every_pair_in_falling_order_is_a_broken_contract,
-                                         SIGABRT, 0, TN_RANK_COUNT * (TN_RANK_COUNT - 1) / 2);
-    suite_add_tcase(suite, wrong);
-    return test_main(suite);
 }

@@ -145,7 +145,10 @@ static void *alloc_of_magazine(uint64_t bytes)
     return block;
 }
 
-START_TEST(an_arena_gets_magazines_when_threads_have_allocated_in_turn)
+SUITE("magazines")
+GROUP(arena, start_helper, end_helper, .name = "threads in one arena")
+
+TEST(arena, an_arena_gets_magazines_when_threads_have_allocated_in_turn)
 {
     struct tn_arena *arena;
     void *blocks[USER_CHANGES];
@@ -163,9 +166,8 @@ START_TEST(an_arena_gets_magazines_when_threads_have_allocated_in_turn)
     ck_assert_ptr_eq(alloc_there(4096), blocks[0]);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(one_thread_never_gets_a_magazine)
+TEST(arena, one_thread_never_gets_a_magazine)
 {
     struct tn_arena *arena = found(unit_alloc(pool, 4096, stream))->heap->arena;
 
@@ -174,14 +176,13 @@ START_TEST(one_thread_never_gets_a_magazine)
     ck_assert_ptr_null(arena->magazines);
     ck_assert(!arena->divided);
 }
-END_TEST
 
 static void *allocate_at_all(void *bytes)
 {
     return unit_alloc(pool, (size_t)(uintptr_t)bytes, stream);
 }
 
-START_TEST(the_arena_of_a_capture_gets_none)
+TEST(arena, the_arena_of_a_capture_gets_none)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     struct tn_arena *arena = found(unit_alloc(pool, 4096, stream))->heap->arena;
@@ -195,9 +196,8 @@ START_TEST(the_arena_of_a_capture_gets_none)
     ck_assert(!arena->divided);
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
-START_TEST(a_thread_gets_back_what_it_has_freed_and_the_arena_knows_nothing)
+TEST(arena, a_thread_gets_back_what_it_has_freed_and_the_arena_knows_nothing)
 {
     struct tn_arena *arena = divide();
     void *block = alloc_there(MIB);
@@ -219,10 +219,9 @@ START_TEST(a_thread_gets_back_what_it_has_freed_and_the_arena_knows_nothing)
     ck_assert_uint_eq(unit_stats(pool).live_count, 0); /* locks the pool */
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Both threads have magazines, and twice as much as was live before is live at a time. */
-START_TEST(counts_are_exact_and_peaks_no_lower_than_the_truth)
+TEST(arena, counts_are_exact_and_peaks_no_lower_than_the_truth)
 {
     struct test_stats before;
     struct test_stats after;
@@ -250,9 +249,8 @@ START_TEST(counts_are_exact_and_peaks_no_lower_than_the_truth)
     ck_assert_uint_le(after.live_peak_bytes, 73 * MIB); /* and the rounds that there were */
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_round_is_freed_already)
+TEST(arena, a_round_is_freed_already)
 {
     void *block;
 
@@ -265,9 +263,8 @@ START_TEST(a_round_is_freed_already)
     STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(block));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(another_thread_frees_to_the_magazine_that_a_block_is_of)
+TEST(arena, another_thread_frees_to_the_magazine_that_a_block_is_of)
 {
     struct tn_arena *arena = divide();
     void *block = alloc_of_magazine(4096);
@@ -283,9 +280,8 @@ START_TEST(another_thread_frees_to_the_magazine_that_a_block_is_of)
     ck_assert_ptr_eq(alloc_there(4096), block);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_magazine_serves_sizes_and_alignments_that_fit_alone)
+TEST(arena, a_magazine_serves_sizes_and_alignments_that_fit_alone)
 {
     void *blocks[4];
     void *larger;
@@ -306,9 +302,8 @@ START_TEST(a_magazine_serves_sizes_and_alignments_that_fit_alone)
     ck_assert_uint_eq((uintptr_t)aligned % 1024, 0);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_full_magazine_leaves_half_to_the_arena)
+TEST(arena, a_full_magazine_leaves_half_to_the_arena)
 {
     void *blocks[TN_MAGAZINE_ROUNDS + 1];
     int rounds = 0;
@@ -328,9 +323,8 @@ START_TEST(a_full_magazine_leaves_half_to_the_arena)
     ck_assert_uint_eq(unit_stats(pool).live_count, TN_MAGAZINE_ROUNDS / 2 + 1);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(large_blocks_and_used_ones_are_no_rounds)
+TEST(arena, large_blocks_and_used_ones_are_no_rounds)
 {
     void *large;
     void *used;
@@ -351,10 +345,9 @@ START_TEST(large_blocks_and_used_ones_are_no_rounds)
     ck_assert_uint_eq(unit_stats(pool).pending_count, 1);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Its memory came to lie beside memory of others meanwhile. */
-START_TEST(a_block_that_may_be_a_round_no_more_is_freed_once)
+TEST(arena, a_block_that_may_be_a_round_no_more_is_freed_once)
 {
     void *block;
 
@@ -368,9 +361,8 @@ START_TEST(a_block_that_may_be_a_round_no_more_is_freed_once)
     unit_segment(block)->mixed = false;
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(no_thread_owns_an_arena_with_magazines)
+TEST(arena, no_thread_owns_an_arena_with_magazines)
 {
     struct tn_arena *arena = divide();
 
@@ -379,9 +371,8 @@ START_TEST(no_thread_owns_an_arena_with_magazines)
     ck_assert_uint_eq(atomic_load(&arena->user) & TN_ARENA_OWNED, 0);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(an_arena_that_one_thread_uses_alone_has_its_magazines_no_more)
+TEST(arena, an_arena_that_one_thread_uses_alone_has_its_magazines_no_more)
 {
     struct tn_arena *arena = divide();
     void *kept = alloc_of_magazine(8192);
@@ -399,9 +390,8 @@ START_TEST(an_arena_that_one_thread_uses_alone_has_its_magazines_no_more)
     STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(kept));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(threads_that_take_turns_seldom_have_no_magazines)
+TEST(arena, threads_that_take_turns_seldom_have_no_magazines)
 {
     struct tn_arena *arena = found(unit_alloc(pool, 4096, stream))->heap->arena;
 
@@ -413,9 +403,8 @@ START_TEST(threads_that_take_turns_seldom_have_no_magazines)
     }
     ck_assert(!arena->divided);
 }
-END_TEST
 
-START_TEST(a_pool_with_checkpoints_has_closed_magazines)
+TEST(arena, a_pool_with_checkpoints_has_closed_magazines)
 {
     const struct tn_arena *arena = divide();
     void *block = alloc_of_magazine(4096);
@@ -432,10 +421,9 @@ START_TEST(a_pool_with_checkpoints_has_closed_magazines)
     ck_assert(is_round(block));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Of 66 MiB that the pool may have a magazine has 4. */
-START_TEST(memory_in_a_magazine_serves_others_when_it_is_short)
+TEST(arena, memory_in_a_magazine_serves_others_when_it_is_short)
 {
     void *block;
 
@@ -449,9 +437,8 @@ START_TEST(memory_in_a_magazine_serves_others_when_it_is_short)
     OK(tarn_pool_validate(pool));
     ck_assert_uint_eq(unit_stats(pool).live_count, 1);
 }
-END_TEST
 
-START_TEST(a_trim_gives_back_what_is_in_a_magazine)
+TEST(arena, a_trim_gives_back_what_is_in_a_magazine)
 {
     size_t freed = 0;
     void *block;
@@ -463,9 +450,8 @@ START_TEST(a_trim_gives_back_what_is_in_a_magazine)
     OK(tarn_pool_trim(pool, &freed));
     ck_assert_uint_eq(unit_stats(pool).mapped_bytes, 0);
 }
-END_TEST
 
-START_TEST(a_magazine_that_nobody_uses_goes_to_another_thread)
+TEST(arena, a_magazine_that_nobody_uses_goes_to_another_thread)
 {
     enum { CLOSES = 33 };
     struct tn_arena *arena = divide();
@@ -486,9 +472,8 @@ START_TEST(a_magazine_that_nobody_uses_goes_to_another_thread)
     (void)alloc_of_magazine(4096);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_pool_goes_with_its_rounds_and_its_magazines_stay)
+TEST(arena, a_pool_goes_with_its_rounds_and_its_magazines_stay)
 {
     struct tn_arena *arena = divide();
     struct tn_magazines *magazines = arena->magazines;
@@ -509,9 +494,8 @@ START_TEST(a_pool_goes_with_its_rounds_and_its_magazines_stay)
     (void)alloc_of_magazine(4096);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(without_memory_for_magazines_all_goes_on_as_before)
+TEST(arena, without_memory_for_magazines_all_goes_on_as_before)
 {
     void *block = unit_alloc(pool, 4096, stream);
     struct tn_arena *arena = found(block)->heap->arena;
@@ -527,10 +511,9 @@ START_TEST(without_memory_for_magazines_all_goes_on_as_before)
     ck_assert_ptr_null(arena->magazines);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* P37 */
-START_TEST(a_magazine_of_a_locked_pool_that_is_open_or_has_a_round_is_found)
+TEST(arena, a_magazine_of_a_locked_pool_that_is_open_or_has_a_round_is_found)
 {
     struct tn_arena *arena = divide();
     struct tn_magazine *magazine = tn_magazine_any(arena->magazines);
@@ -548,7 +531,6 @@ START_TEST(a_magazine_of_a_locked_pool_that_is_open_or_has_a_round_is_found)
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
 }
-END_TEST
 
 static struct tn_arena *claimed;
 static pthread_barrier_t all_there;
@@ -562,7 +544,7 @@ static void *claim_one(void *place)
     return NULL;
 }
 
-START_TEST(no_two_threads_have_one_magazine)
+TEST(arena, no_two_threads_have_one_magazine)
 {
     enum { THREADS = 80 };
     static struct tn_magazine *magazines[THREADS];
@@ -582,37 +564,4 @@ START_TEST(no_two_threads_have_one_magazine)
     }
     ck_assert_int_gt(count, TN_MAGAZINES / 2);
     ck_assert_int_lt(count, TN_MAGAZINES); /* one is the helper's */
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("magazines");
-    TCase *tcase = tcase_create("threads in one arena");
-
-    tcase_add_checked_fixture(tcase, start_helper, end_helper);
-    tcase_add_test(tcase, an_arena_gets_magazines_when_threads_have_allocated_in_turn);
-    tcase_add_test(tcase, one_thread_never_gets_a_magazine);
-    tcase_add_test(tcase, the_arena_of_a_capture_gets_none);
-    tcase_add_test(tcase, a_thread_gets_back_what_it_has_freed_and_the_arena_knows_nothing);
-    tcase_add_test(tcase, counts_are_exact_and_peaks_no_lower_than_the_truth);
-    tcase_add_test(tcase, a_round_is_freed_already);
-    tcase_add_test(tcase, another_thread_frees_to_the_magazine_that_a_block_is_of);
-    tcase_add_test(tcase, a_magazine_serves_sizes_and_alignments_that_fit_alone);
-    tcase_add_test(tcase, a_full_magazine_leaves_half_to_the_arena);
-    tcase_add_test(tcase, large_blocks_and_used_ones_are_no_rounds);
-    tcase_add_test(tcase, a_block_that_may_be_a_round_no_more_is_freed_once);
-    tcase_add_test(tcase, no_thread_owns_an_arena_with_magazines);
-    tcase_add_test(tcase, an_arena_that_one_thread_uses_alone_has_its_magazines_no_more);
-    tcase_add_test(tcase, threads_that_take_turns_seldom_have_no_magazines);
-    tcase_add_test(tcase, a_pool_with_checkpoints_has_closed_magazines);
-    tcase_add_test(tcase, memory_in_a_magazine_serves_others_when_it_is_short);
-    tcase_add_test(tcase, a_trim_gives_back_what_is_in_a_magazine);
-    tcase_add_test(tcase, a_magazine_that_nobody_uses_goes_to_another_thread);
-    tcase_add_test(tcase, a_pool_goes_with_its_rounds_and_its_magazines_stay);
-    tcase_add_test(tcase, without_memory_for_magazines_all_goes_on_as_before);
-    tcase_add_test(tcase, a_magazine_of_a_locked_pool_that_is_open_or_has_a_round_is_found);
-    tcase_add_test(tcase, no_two_threads_have_one_magazine);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

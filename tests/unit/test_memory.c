@@ -35,7 +35,9 @@ static struct tn_memory *memory_of(uint64_t bytes, struct tn_memory_properties p
     return memory;
 }
 
-START_TEST(memory_is_the_drivers_until_it_is_destroyed)
+GROUP(memory, open_gpu)
+
+TEST(memory, memory_is_the_drivers_until_it_is_destroyed)
 {
     struct tn_memory *small = memory_of(2 * TN_MIB, plain);
     struct tn_memory *large = memory_of(TN_MEMORY_BYTES_MAX, rdma);
@@ -49,10 +51,9 @@ START_TEST(memory_is_the_drivers_until_it_is_destroyed)
     ck_assert_int_eq(tn_host_outstanding(), host_before);
     test_same_ledger(&before);
 }
-END_TEST
 
 /* Another process may have exported memory mapped; imported memory is another's. */
-START_TEST(only_memory_that_is_the_processs_alone_is_reusable)
+TEST(memory, only_memory_that_is_the_processs_alone_is_reusable)
 {
     struct tn_memory *made = memory_of(2 * TN_MIB, plain);
     struct tn_memory *exported = memory_of(2 * TN_MIB, exportable);
@@ -68,9 +69,8 @@ START_TEST(only_memory_that_is_the_processs_alone_is_reusable)
     tn_memory_destroy(&gpu, made);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(an_import_without_host_memory_leaves_the_handle_to_its_owner)
+TEST(memory, an_import_without_host_memory_leaves_the_handle_to_its_owner)
 {
     struct tn_memory *memory = NULL;
 
@@ -80,9 +80,8 @@ START_TEST(an_import_without_host_memory_leaves_the_handle_to_its_owner)
     ck_assert_ptr_null(memory);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(memory_that_cannot_be_made_leaves_nothing)
+TEST(memory, memory_that_cannot_be_made_leaves_nothing)
 {
     struct tn_memory *memory = NULL;
 
@@ -95,25 +94,8 @@ START_TEST(memory_that_cannot_be_made_leaves_nothing)
     ck_assert_int_eq(tn_host_outstanding(), host_before);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_size_that_is_no_power_of_two_is_a_broken_contract)
+CONTRACT_TEST(memory, a_size_that_is_no_power_of_two_is_a_broken_contract)
 {
     (void)memory_of(6 * TN_MIB, plain);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("memory");
-    TCase *memory = tcase_create("memory");
-
-    tcase_add_checked_fixture(memory, open_gpu, NULL);
-    tcase_add_test(memory, memory_is_the_drivers_until_it_is_destroyed);
-    tcase_add_test(memory, only_memory_that_is_the_processs_alone_is_reusable);
-    tcase_add_test(memory, an_import_without_host_memory_leaves_the_handle_to_its_owner);
-    tcase_add_test(memory, memory_that_cannot_be_made_leaves_nothing);
-    unit_add_contract_test(memory, a_size_that_is_no_power_of_two_is_a_broken_contract);
-    suite_add_tcase(suite, memory);
-    return test_main(suite);
 }

@@ -47,7 +47,9 @@ static void expect_cached(uint64_t bytes, uint64_t count)
     ck_assert(tn_lock_none_held());
 }
 
-START_TEST(what_was_put_is_taken_by_size_and_kind_the_newest_first)
+GROUP(chunks, open_cache)
+
+TEST(chunks, what_was_put_is_taken_by_size_and_kind_the_newest_first)
 {
     struct tn_memory *first = put(4 * MIB, plain);
     struct tn_memory *second = put(4 * MIB, plain);
@@ -72,9 +74,10 @@ START_TEST(what_was_put_is_taken_by_size_and_kind_the_newest_first)
     tn_memory_destroy(&device->gpu, other);
     tn_memory_destroy(&device->gpu, third);
 }
-END_TEST
 
-START_TEST(over_the_limit_the_oldest_go)
+GROUP(limits, open_cache)
+
+TEST(limits, over_the_limit_the_oldest_go)
 {
     struct tn_memory *kept;
 
@@ -90,17 +93,15 @@ START_TEST(over_the_limit_the_oldest_go)
     ck_assert_ptr_eq(tn_memory_cache_take(cache, 16 * MIB, plain), kept);
     tn_memory_destroy(&device->gpu, kept);
 }
-END_TEST
 
-START_TEST(memory_above_the_limit_goes_alone)
+TEST(limits, memory_above_the_limit_goes_alone)
 {
     put(2 * MIB, plain);
     put(128 * MIB, plain);
     expect_cached(2 * MIB, 1);
 }
-END_TEST
 
-START_TEST(memory_of_just_the_limit_stays)
+TEST(limits, memory_of_just_the_limit_stays)
 {
     struct tn_memory *memory;
 
@@ -110,9 +111,8 @@ START_TEST(memory_of_just_the_limit_stays)
     ck_assert_ptr_eq(tn_memory_cache_take(cache, 64 * MIB, plain), memory);
     tn_memory_destroy(&device->gpu, memory);
 }
-END_TEST
 
-START_TEST(usage_is_what_is_there_and_the_limit)
+TEST(limits, usage_is_what_is_there_and_the_limit)
 {
     uint64_t bytes = 77;
     uint64_t count = 77;
@@ -125,9 +125,8 @@ START_TEST(usage_is_what_is_there_and_the_limit)
     ck_assert_uint_eq(count, 2);
     ck_assert_uint_eq(limit_bytes, 64 * MIB);
 }
-END_TEST
 
-START_TEST(a_release_stops_at_what_is_to_be_kept)
+TEST(limits, a_release_stops_at_what_is_to_be_kept)
 {
     for (int i = 0; i < 5; i++)
         put(4 * MIB, plain);
@@ -141,9 +140,8 @@ START_TEST(a_release_stops_at_what_is_to_be_kept)
     ck_assert_ptr_null(cache->oldest);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_lower_limit_holds_at_once)
+TEST(limits, a_lower_limit_holds_at_once)
 {
     for (int i = 0; i < 4; i++)
         put(8 * MIB, plain);
@@ -157,9 +155,8 @@ START_TEST(a_lower_limit_holds_at_once)
     put(2 * MIB, plain);
     expect_cached(2 * MIB, 1);
 }
-END_TEST
 
-START_TEST(closing_the_device_gives_the_cache_back)
+TEST(chunks, closing_the_device_gives_the_cache_back)
 {
     tarn_sim_ledger open = test_ledger();
 
@@ -169,9 +166,10 @@ START_TEST(closing_the_device_gives_the_cache_back)
     OK(tarn_device_close(device));
     ck_assert_uint_eq(test_ledger().handles, open.handles);
 }
-END_TEST
 
-START_TEST(the_check_sees_a_wrong_sum)
+GROUP(wrong, open_cache)
+
+TEST(wrong, the_check_sees_a_wrong_sum)
 {
     put(2 * MIB, plain);
     atomic_fetch_add(&cache->bytes, 1);
@@ -180,9 +178,8 @@ START_TEST(the_check_sees_a_wrong_sum)
     atomic_fetch_sub(&cache->bytes, 1);
     OK(tn_memory_cache_check(cache));
 }
-END_TEST
 
-START_TEST(the_check_sees_memory_in_the_wrong_list)
+TEST(wrong, the_check_sees_memory_in_the_wrong_list)
 {
     struct tn_memory *memory = put(2 * MIB, plain);
 
@@ -193,39 +190,10 @@ START_TEST(the_check_sees_memory_in_the_wrong_list)
     cache->alike[1][0] = NULL;
     OK(tn_memory_cache_check(cache));
 }
-END_TEST
 
-START_TEST(putting_mapped_memory_is_a_broken_contract)
+CONTRACT_TEST(wrong, putting_mapped_memory_is_a_broken_contract)
 {
     tn_cu_stream stream = test_stream();
 
     tn_memory_cache_put(cache, unit_chunk(unit_alloc(unit_pool(device), 2 * MIB, stream))->memory);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("memory_cache");
-    TCase *chunks = tcase_create("chunks");
-    TCase *limits = tcase_create("limits");
-    TCase *wrong = tcase_create("wrong");
-
-    tcase_add_checked_fixture(chunks, open_cache, NULL);
-    tcase_add_test(chunks, what_was_put_is_taken_by_size_and_kind_the_newest_first);
-    tcase_add_test(chunks, closing_the_device_gives_the_cache_back);
-    suite_add_tcase(suite, chunks);
-    tcase_add_checked_fixture(limits, open_cache, NULL);
-    tcase_add_test(limits, over_the_limit_the_oldest_go);
-    tcase_add_test(limits, memory_above_the_limit_goes_alone);
-    tcase_add_test(limits, memory_of_just_the_limit_stays);
-    tcase_add_test(limits, usage_is_what_is_there_and_the_limit);
-    tcase_add_test(limits, a_release_stops_at_what_is_to_be_kept);
-    tcase_add_test(limits, a_lower_limit_holds_at_once);
-    suite_add_tcase(suite, limits);
-    tcase_add_checked_fixture(wrong, open_cache, NULL);
-    tcase_add_test(wrong, the_check_sees_a_wrong_sum);
-    tcase_add_test(wrong, the_check_sees_memory_in_the_wrong_list);
-    unit_add_contract_test(wrong, putting_mapped_memory_is_a_broken_contract);
-    suite_add_tcase(suite, wrong);
-    return test_main(suite);
 }

@@ -35,7 +35,9 @@ static void expect_gone(const void *address)
     ck_assert_ptr_null(tn_address_table_chunk((uint64_t)(uintptr_t)address));
 }
 
-START_TEST(memory_moves_before_any_is_made)
+GROUP(moves, make_pool)
+
+TEST(moves, memory_moves_before_any_is_made)
 {
     void *blocks[4];
     void *large;
@@ -55,10 +57,9 @@ START_TEST(memory_moves_before_any_is_made)
     OK(tarn_pool_validate(pool));
     OK(tarn_free(large));
 }
-END_TEST
 
 /* The fill of before is under way at the old place while the later one waits at the new place. */
-START_TEST(memory_moves_in_the_order_of_its_stream_without_a_wait)
+TEST(moves, memory_moves_in_the_order_of_its_stream_without_a_wait)
 {
     void *blocks[4];
     void *large;
@@ -81,7 +82,6 @@ START_TEST(memory_moves_in_the_order_of_its_stream_without_a_wait)
     ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 0);
     OK(tarn_free(large));
 }
-END_TEST
 
 /* Growths of another stream's arena, which has nothing to move. */
 static void let_pass(uint64_t growths)
@@ -90,7 +90,9 @@ static void let_pass(uint64_t growths)
         (void)unit_alloc(pool, 66 * MIB, other);
 }
 
-START_TEST(a_place_is_closed_when_proven_and_some_growths_later)
+GROUP(places, make_pool)
+
+TEST(places, a_place_is_closed_when_proven_and_some_growths_later)
 {
     void *blocks[4];
     void *large;
@@ -113,9 +115,8 @@ START_TEST(a_place_is_closed_when_proven_and_some_growths_later)
     ck_assert_uint_ge(vacated(), 1);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(nothing_is_mapped_at_a_vacated_place)
+TEST(places, nothing_is_mapped_at_a_vacated_place)
 {
     void *blocks[4];
     void *large;
@@ -138,9 +139,8 @@ START_TEST(nothing_is_mapped_at_a_vacated_place)
     OK(tarn_pool_validate(pool));
     OK(tarn_free(large));
 }
-END_TEST
 
-START_TEST(what_a_graph_holds_does_not_move)
+TEST(moves, what_a_graph_holds_does_not_move)
 {
     tarn_graph *graph = unit_graph(pool, stream, 32 * MIB, NULL);
     void *large;
@@ -152,19 +152,17 @@ START_TEST(what_a_graph_holds_does_not_move)
     OK(tarn_free(large));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(memory_of_another_stream_does_not_move)
+TEST(moves, memory_of_another_stream_does_not_move)
 {
     OK(tarn_free(unit_alloc(pool, 32 * MIB, other)));
     (void)unit_alloc(pool, 32 * MIB, stream);
     ck_assert_uint_eq(vacated(), 0);
     ck_assert_uint_eq(mapped(), 64 * MIB);
 }
-END_TEST
 
 /* _i: 1: a wait has proven the memory idle. */
-START_TEST(idle_memory_moves_when_it_is_proven)
+TEST_LOOP(moves, idle_memory_moves_when_it_is_proven, 0, 2)
 {
     void *blocks[4];
 
@@ -186,9 +184,8 @@ START_TEST(idle_memory_moves_when_it_is_proven)
     ck_assert_uint_eq(mapped(), _i == 1 ? 32 * MIB : 48 * MIB);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(where_moves_are_forbidden_memory_is_made)
+TEST(moves, where_moves_are_forbidden_memory_is_made)
 {
     void *blocks[4];
 
@@ -198,10 +195,9 @@ START_TEST(where_moves_are_forbidden_memory_is_made)
     ck_assert_uint_eq(vacated(), 0);
     ck_assert_uint_gt(mapped(), 32 * MIB);
 }
-END_TEST
 
 /* Live: 16 MiB, and one block of 4 to 196 MiB. */
-START_TEST(blocks_that_grow_and_shrink_for_ever_take_no_more_memory)
+TEST(moves, blocks_that_grow_and_shrink_for_ever_take_no_more_memory)
 {
     (void)unit_alloc(pool, 16 * MIB, stream);
     for (uint64_t i = 0; i < 1000; i++) {
@@ -213,10 +209,9 @@ START_TEST(blocks_that_grow_and_shrink_for_ever_take_no_more_memory)
     ck_assert_uint_le(mapped(), (16 + 196 + 2 * 32) * MIB);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Whichever call is refused, all is as before: three calls of each, for two moves and 2 MiB more. */
-START_TEST(a_move_that_fails_changes_nothing)
+TEST(moves, a_move_that_fails_changes_nothing)
 {
     static const char *const calls[] = {"cuMemMap", "cuMemSetAccess", "cuMemCreate"};
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
@@ -248,9 +243,8 @@ START_TEST(a_move_that_fails_changes_nothing)
     tn_pool_unlock(pool);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_place_that_cannot_be_closed_poisons_the_device)
+TEST(places, a_place_that_cannot_be_closed_poisons_the_device)
 {
     void *blocks[4];
     void *large;
@@ -263,9 +257,8 @@ START_TEST(a_place_that_cannot_be_closed_poisons_the_device)
     STATUS(TARN_ERR_POISONED, tn_gpu_check(&device->gpu));
     ck_assert_uint_eq(vacated(), 0);
 }
-END_TEST
 
-START_TEST(a_trim_closes_what_is_proven_and_memory_goes)
+TEST(places, a_trim_closes_what_is_proven_and_memory_goes)
 {
     void *blocks[4];
     void *large;
@@ -281,10 +274,9 @@ START_TEST(a_trim_closes_what_is_proven_and_memory_goes)
     ck_assert_uint_eq(test_ledger().handle_bytes, 0);
     ck_assert_uint_eq(unit_stats(pool).segment_count, 0);
 }
-END_TEST
 
 /* Its stream's end leaves only the device's proofs. */
-START_TEST(places_of_an_arena_that_ended_are_closed_by_a_wait)
+TEST(places, places_of_an_arena_that_ended_are_closed_by_a_wait)
 {
     void *blocks[4];
 
@@ -302,10 +294,9 @@ START_TEST(places_of_an_arena_that_ended_are_closed_by_a_wait)
     ck_assert_uint_eq(vacated(), 0);
     tn_pool_unlock(pool);
 }
-END_TEST
 
 /* Its old place is mapped anew, behind a wait, since work may use it. */
-START_TEST(a_restore_maps_again_where_memory_has_moved_away)
+TEST(places, a_restore_maps_again_where_memory_has_moved_away)
 {
     void *blocks[4];
     tarn_checkpoint *checkpoint;
@@ -330,9 +321,8 @@ START_TEST(a_restore_maps_again_where_memory_has_moved_away)
     tarn_delta_destroy(delta);
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
-START_TEST(within_a_limit_what_is_free_serves)
+TEST(moves, within_a_limit_what_is_free_serves)
 {
     void *blocks[24];
 
@@ -345,9 +335,8 @@ START_TEST(within_a_limit_what_is_free_serves)
     ck_assert_uint_le(mapped(), 1000 * MIB);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(what_large_blocks_leave_goes_with_a_trim)
+TEST(moves, what_large_blocks_leave_goes_with_a_trim)
 {
     void *blocks[24];
 
@@ -359,10 +348,9 @@ START_TEST(what_large_blocks_leave_goes_with_a_trim)
     ck_assert_uint_le(mapped(), 12 * 250 * MIB + 24 * 2 * MIB);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* What P28 and P29 say. */
-START_TEST(a_wrong_vacated_place_is_found)
+TEST(places, a_wrong_vacated_place_is_found)
 {
     void *blocks[4];
     struct tn_chunk *place;
@@ -379,35 +367,4 @@ START_TEST(a_wrong_vacated_place_is_found)
     unit_expect_corrupt(pool, "P29");
     place->freed_stamp = stamp;
     OK(tarn_pool_validate(pool));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("moves");
-    TCase *moves = tcase_create("moves");
-    TCase *places = tcase_create("places");
-
-    tcase_add_checked_fixture(moves, make_pool, NULL);
-    tcase_add_test(moves, memory_moves_before_any_is_made);
-    tcase_add_test(moves, memory_moves_in_the_order_of_its_stream_without_a_wait);
-    tcase_add_test(moves, what_a_graph_holds_does_not_move);
-    tcase_add_test(moves, memory_of_another_stream_does_not_move);
-    tcase_add_loop_test(moves, idle_memory_moves_when_it_is_proven, 0, 2);
-    tcase_add_test(moves, where_moves_are_forbidden_memory_is_made);
-    tcase_add_test(moves, blocks_that_grow_and_shrink_for_ever_take_no_more_memory);
-    tcase_add_test(moves, a_move_that_fails_changes_nothing);
-    tcase_add_test(moves, within_a_limit_what_is_free_serves);
-    tcase_add_test(moves, what_large_blocks_leave_goes_with_a_trim);
-    suite_add_tcase(suite, moves);
-    tcase_add_checked_fixture(places, make_pool, NULL);
-    tcase_add_test(places, a_place_is_closed_when_proven_and_some_growths_later);
-    tcase_add_test(places, nothing_is_mapped_at_a_vacated_place);
-    tcase_add_test(places, a_place_that_cannot_be_closed_poisons_the_device);
-    tcase_add_test(places, a_trim_closes_what_is_proven_and_memory_goes);
-    tcase_add_test(places, places_of_an_arena_that_ended_are_closed_by_a_wait);
-    tcase_add_test(places, a_restore_maps_again_where_memory_has_moved_away);
-    tcase_add_test(places, a_wrong_vacated_place_is_found);
-    suite_add_tcase(suite, places);
-    return test_main(suite);
 }

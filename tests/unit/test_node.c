@@ -66,7 +66,9 @@ static void drop(tn_cu_graph graph)
     ck_assert_int_eq(tn_host_outstanding(), 0);
 }
 
-START_TEST(a_graph_without_nodes_has_none)
+GROUP(others, open_gpu)
+
+TEST(others, a_graph_without_nodes_has_none)
 {
     tn_cu_graphnode *nodes = (tn_cu_graphnode *)memory;
     size_t count = 7;
@@ -77,9 +79,10 @@ START_TEST(a_graph_without_nodes_has_none)
     ck_assert_uint_eq(count, 0);
     drop(graph);
 }
-END_TEST
 
-START_TEST(a_kernels_parameters_come_as_an_array)
+GROUP(kernels, open_gpu)
+
+TEST(kernels, a_kernels_parameters_come_as_an_array)
 {
     struct mixed mixed = {3, (uint64_t)(uintptr_t)memory, {1, 2, 3, 4, 5}};
     void *values[] = {&mixed.small, &mixed.address, mixed.block};
@@ -97,9 +100,8 @@ START_TEST(a_kernels_parameters_come_as_an_array)
     ck_assert_mem_eq(node.kernel.values[2], mixed.block, sizeof mixed.block);
     drop(graph);
 }
-END_TEST
 
-START_TEST(a_kernels_launch_shape_is_read)
+TEST(kernels, a_kernels_launch_shape_is_read)
 {
     static const uint32_t shape[7] = {2, 3, 4, 5, 6, 7, 512};
     struct tn_node node;
@@ -113,9 +115,8 @@ START_TEST(a_kernels_launch_shape_is_read)
     ck_assert_mem_eq(&node.kernel.shape, shape, sizeof shape);
     drop(graph);
 }
-END_TEST
 
-START_TEST(a_kernels_parameters_come_as_a_buffer)
+TEST(kernels, a_kernels_parameters_come_as_a_buffer)
 {
     struct mixed mixed = {3, (uint64_t)(uintptr_t)memory, {1, 2, 3, 4, 5}};
     size_t bytes = sizeof mixed;
@@ -135,9 +136,8 @@ START_TEST(a_kernels_parameters_come_as_a_buffer)
     ck_assert_mem_eq(node.kernel.buffer + 16, mixed.block, sizeof mixed.block);
     drop(graph);
 }
-END_TEST
 
-START_TEST(a_kernel_without_parameters_has_neither)
+TEST(kernels, a_kernel_without_parameters_has_neither)
 {
     struct tn_node node;
     tn_cu_graph graph;
@@ -151,9 +151,8 @@ START_TEST(a_kernel_without_parameters_has_neither)
     ck_assert_uint_eq(node.kernel.buffer_bytes, 0);
     drop(graph);
 }
-END_TEST
 
-START_TEST(copies_and_sets_have_their_addresses)
+TEST(others, copies_and_sets_have_their_addresses)
 {
     tn_cu_deviceptr address = (tn_cu_deviceptr)(uintptr_t)memory;
     uint32_t word = 0;
@@ -174,14 +173,13 @@ START_TEST(copies_and_sets_have_their_addresses)
     ck_assert_uint_eq(node.memcpy.width, sizeof word);
     drop(graph);
 }
-END_TEST
 
 static void host_function(void *user)
 {
     (void)user;
 }
 
-START_TEST(a_host_function_has_its_argument)
+TEST(others, a_host_function_has_its_argument)
 {
     struct tn_node node;
     tn_cu_graph graph;
@@ -195,9 +193,8 @@ START_TEST(a_host_function_has_its_argument)
     ck_assert_ptr_eq(node.host.user, &gpu);
     drop(graph);
 }
-END_TEST
 
-START_TEST(events_are_those_that_were_given)
+TEST(others, events_are_those_that_were_given)
 {
     tn_cu_event event = test_event();
     tn_cu_graph graph;
@@ -213,9 +210,8 @@ START_TEST(events_are_those_that_were_given)
     test_event_destroy(event);
     drop(graph);
 }
-END_TEST
 
-START_TEST(memory_nodes_have_the_address_that_they_give_and_take)
+TEST(others, memory_nodes_have_the_address_that_they_give_and_take)
 {
     void *address;
     tn_cu_graph graph;
@@ -231,9 +227,8 @@ START_TEST(memory_nodes_have_the_address_that_they_give_and_take)
     ck_assert_uint_eq(read_node(graph, 1, 2).freed, (uintptr_t)address);
     drop(graph);
 }
-END_TEST
 
-START_TEST(a_batch_has_its_operations)
+TEST(others, a_batch_has_its_operations)
 {
     struct tn_node node;
     tn_cu_graph graph;
@@ -247,9 +242,8 @@ START_TEST(a_batch_has_its_operations)
     ck_assert_uint_eq(node.batch.ops[0].value.address, (uintptr_t)memory + 32);
     drop(graph);
 }
-END_TEST
 
-START_TEST(a_child_graph_can_be_read_in_its_turn)
+TEST(others, a_child_graph_can_be_read_in_its_turn)
 {
     tn_cu_graph child;
     tn_cu_graph graph = test_graph();
@@ -269,9 +263,8 @@ START_TEST(a_child_graph_can_be_read_in_its_turn)
     ck_assert_mem_eq(node.kernel.values[0], &memory, sizeof memory);
     drop(graph);
 }
-END_TEST
 
-START_TEST(of_a_conditional_node_its_type_is_known)
+TEST(others, of_a_conditional_node_its_type_is_known)
 {
     tn_cu_graph graph;
 
@@ -281,9 +274,8 @@ START_TEST(of_a_conditional_node_its_type_is_known)
     ck_assert_int_eq(read_node(graph, 0, 1).type, TN_CU_NODE_CONDITIONAL);
     drop(graph);
 }
-END_TEST
 
-START_TEST(a_graph_is_read_while_it_is_captured)
+TEST(kernels, a_graph_is_read_while_it_is_captured)
 {
     tn_cu_graph graph;
 
@@ -295,9 +287,8 @@ START_TEST(a_graph_is_read_while_it_is_captured)
     ck_assert_int_eq(read_node(graph, 1, 2).type, TN_CU_NODE_KERNEL);
     drop(graph);
 }
-END_TEST
 
-START_TEST(without_memory_for_the_nodes_nothing_is_read)
+TEST(others, without_memory_for_the_nodes_nothing_is_read)
 {
     tn_cu_graphnode *nodes = NULL;
     size_t count;
@@ -312,10 +303,9 @@ START_TEST(without_memory_for_the_nodes_nothing_is_read)
     ck_assert_ptr_null(nodes);
     drop(graph);
 }
-END_TEST
 
 /* Each call that reads a node, refused in its turn: the sentence names it. */
-START_TEST(what_the_driver_refuses_is_named)
+TEST(others, what_the_driver_refuses_is_named)
 {
     static const char *const calls[] = {"cuGraphGetNodes", "cuGraphNodeGetType",
                                         "cuGraphKernelNodeGetParams", "cuGraphMemsetNodeGetParams"};
@@ -347,9 +337,8 @@ START_TEST(what_the_driver_refuses_is_named)
     }
     drop(graph);
 }
-END_TEST
 
-START_TEST(every_type_of_node_has_a_name_of_its_own)
+TEST(others, every_type_of_node_has_a_name_of_its_own)
 {
     for (int type = TN_CU_NODE_KERNEL; type <= TN_CU_NODE_CONDITIONAL; type++) {
         ck_assert_str_ne(tn_node_type_name(type), "unknown");
@@ -358,30 +347,4 @@ START_TEST(every_type_of_node_has_a_name_of_its_own)
     }
     ck_assert_str_eq(tn_node_type_name(TN_CU_NODE_CONDITIONAL + 1), "unknown");
     ck_assert_str_eq(tn_node_type_name(-1), "unknown");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("node");
-    TCase *kernels = test_case(suite, "kernels", open_gpu, NULL);
-    TCase *others = test_case(suite, "others", open_gpu, NULL);
-
-    tcase_add_test(kernels, a_kernels_launch_shape_is_read);
-    tcase_add_test(kernels, a_kernels_parameters_come_as_an_array);
-    tcase_add_test(kernels, a_kernels_parameters_come_as_a_buffer);
-    tcase_add_test(kernels, a_kernel_without_parameters_has_neither);
-    tcase_add_test(kernels, a_graph_is_read_while_it_is_captured);
-    tcase_add_test(others, a_graph_without_nodes_has_none);
-    tcase_add_test(others, every_type_of_node_has_a_name_of_its_own);
-    tcase_add_test(others, copies_and_sets_have_their_addresses);
-    tcase_add_test(others, a_host_function_has_its_argument);
-    tcase_add_test(others, events_are_those_that_were_given);
-    tcase_add_test(others, memory_nodes_have_the_address_that_they_give_and_take);
-    tcase_add_test(others, a_batch_has_its_operations);
-    tcase_add_test(others, a_child_graph_can_be_read_in_its_turn);
-    tcase_add_test(others, of_a_conditional_node_its_type_is_known);
-    tcase_add_test(others, without_memory_for_the_nodes_nothing_is_read);
-    tcase_add_test(others, what_the_driver_refuses_is_named);
-    return test_main(suite);
 }

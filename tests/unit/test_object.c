@@ -53,7 +53,9 @@ ssize_t __wrap_readlink(const char *path, char *target, size_t bytes)
     return place_is_secret ? -1 : __real_readlink(path, target, bytes);
 }
 
-START_TEST(a_program_lies_where_the_kernel_says)
+GROUP(object, NULL)
+
+TEST(object, a_program_lies_where_the_kernel_says)
 {
     char folder[1024];
     char program[1100];
@@ -67,9 +69,8 @@ START_TEST(a_program_lies_where_the_kernel_says)
     place_is_secret = true;
     ck_assert(!tn_object_folder(folder, sizeof folder));
 }
-END_TEST
 
-START_TEST(a_plugin_lies_where_it_was_opened)
+TEST(object, a_plugin_lies_where_it_was_opened)
 {
     char folder[64];
 
@@ -84,9 +85,8 @@ START_TEST(a_plugin_lies_where_it_was_opened)
     plugin_path = "/opt/plugins/one.so";
     ck_assert(!tn_object_folder(folder, sizeof folder));
 }
-END_TEST
 
-START_TEST(a_plugin_is_kept_and_nothing_else_is_loaded)
+TEST(object, a_plugin_is_kept_and_nothing_else_is_loaded)
 {
     plugin_path = "/opt/plugins/one.so";
     tn_object_keep();
@@ -96,9 +96,8 @@ START_TEST(a_plugin_is_kept_and_nothing_else_is_loaded)
     tn_object_keep(); /* once is enough */
     ck_assert_str_eq(opened, "");
 }
-END_TEST
 
-START_TEST(a_thread_that_calls_a_function_of_the_programs_keeps_the_plugin)
+TEST(object, a_thread_that_calls_a_function_of_the_programs_keeps_the_plugin)
 {
     TN_USER_CODE(code);
 
@@ -106,18 +105,4 @@ START_TEST(a_thread_that_calls_a_function_of_the_programs_keeps_the_plugin)
     tn_user_code_enter(&code, TN_USER_FILTER);
     tn_user_code_leave(&code);
     ck_assert_str_eq(opened, plugin_path);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("object");
-    TCase *tcase = tcase_create("object");
-
-    tcase_add_test(tcase, a_program_lies_where_the_kernel_says);
-    tcase_add_test(tcase, a_plugin_lies_where_it_was_opened);
-    tcase_add_test(tcase, a_plugin_is_kept_and_nothing_else_is_loaded);
-    tcase_add_test(tcase, a_thread_that_calls_a_function_of_the_programs_keeps_the_plugin);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -34,7 +34,9 @@ static tarn_status open_device(uint64_t region_bytes, uint64_t limit_bytes, tarn
     return tn_device_open(0, &options, true, tn_pool_check_own, device);
 }
 
-START_TEST(a_device_is_opened_once_and_counted)
+GROUP(open, NULL)
+
+TEST(open, a_device_is_opened_once_and_counted)
 {
     tarn_device *first;
     tarn_device *second;
@@ -56,9 +58,8 @@ START_TEST(a_device_is_opened_once_and_counted)
     test_same_ledger(&before);
     ck_assert(tn_lock_none_held());
 }
-END_TEST
 
-START_TEST(a_closed_device_opens_again_as_new)
+TEST(open, a_closed_device_opens_again_as_new)
 {
     tarn_device *device = unit_device();
     tn_cu_stream stream = test_stream();
@@ -75,9 +76,8 @@ START_TEST(a_closed_device_opens_again_as_new)
     OK(tarn_free(address));
     OK(tn_device_close(device));
 }
-END_TEST
 
-START_TEST(an_open_that_fails_leaves_nothing)
+TEST(open, an_open_that_fails_leaves_nothing)
 {
     tarn_device *device = NULL;
     tarn_sim_ledger before;
@@ -112,9 +112,8 @@ START_TEST(an_open_that_fails_leaves_nothing)
     }
     OK(tn_device_close(device));
 }
-END_TEST
 
-START_TEST(an_open_without_host_memory_leaves_nothing)
+TEST(open, an_open_without_host_memory_leaves_nothing)
 {
     tarn_device *device = NULL;
     tarn_sim_ledger before;
@@ -140,9 +139,8 @@ START_TEST(an_open_without_host_memory_leaves_nothing)
     ck_assert_int_ge(met, 3);
     OK(tn_device_close(device));
 }
-END_TEST
 
-START_TEST(a_granularity_that_does_not_divide_the_page_is_not_supported)
+TEST(open, a_granularity_that_does_not_divide_the_page_is_not_supported)
 {
     tarn_device *device = NULL;
 
@@ -151,9 +149,8 @@ START_TEST(a_granularity_that_does_not_divide_the_page_is_not_supported)
     STATUS(TARN_ERR_NOT_SUPPORTED, open_device(4 * TN_GIB, 0, &device));
     ck_assert_ptr_null(device);
 }
-END_TEST
 
-START_TEST(a_device_without_vmm_is_not_supported)
+TEST(open, a_device_without_vmm_is_not_supported)
 {
     tarn_device *device = NULL;
 
@@ -161,9 +158,10 @@ START_TEST(a_device_without_vmm_is_not_supported)
     sim.plan_fault("cuDeviceGetAttribute", 1, 0, TN_CUDA_SUCCESS); /* answers 0 */
     STATUS(TARN_ERR_NOT_SUPPORTED, open_device(4 * TN_GIB, 0, &device));
 }
-END_TEST
 
-START_TEST(the_last_close_waits_for_every_claim)
+GROUP(close, NULL)
+
+TEST(close, the_last_close_waits_for_every_claim)
 {
     tarn_device *device = unit_device();
     tn_cu_stream stream = test_stream();
@@ -181,7 +179,6 @@ START_TEST(the_last_close_waits_for_every_claim)
     OK(tarn_free(address));
     OK(tn_device_close(device));
 }
-END_TEST
 
 static void *close_it(void *device)
 {
@@ -190,7 +187,7 @@ static void *close_it(void *device)
 }
 
 /* There is one device of an ordinal, also while its close may fail yet. */
-START_TEST(a_device_that_is_opened_while_its_close_waits_stays)
+TEST(close, a_device_that_is_opened_while_its_close_waits_stays)
 {
     tarn_device *device = unit_device();
     tarn_device *again;
@@ -213,9 +210,8 @@ START_TEST(a_device_that_is_opened_while_its_close_waits_stays)
     ck_assert_uint_eq(device->user_count, 1);
     OK(tn_device_close(device));
 }
-END_TEST
 
-START_TEST(a_close_that_cannot_wait_for_the_device_leaves_it_open)
+TEST(close, a_close_that_cannot_wait_for_the_device_leaves_it_open)
 {
     tarn_device *device = unit_device();
     tarn_device *again;
@@ -231,9 +227,8 @@ START_TEST(a_close_that_cannot_wait_for_the_device_leaves_it_open)
     OK(tn_device_close(device));
     OK(tn_device_close(device));
 }
-END_TEST
 
-START_TEST(a_close_that_cannot_end_a_released_pool_says_why)
+TEST(close, a_close_that_cannot_end_a_released_pool_says_why)
 {
     tarn_device *device = unit_device();
     tarn_pool *pool = unit_pool(device);
@@ -249,9 +244,8 @@ START_TEST(a_close_that_cannot_end_a_released_pool_says_why)
     ck_assert_uint_ne(pool->ending, TN_ENDING_NOW);
     OK(tn_device_close(device));
 }
-END_TEST
 
-START_TEST(a_claimant_of_the_default_pool_may_go_during_the_close)
+TEST(close, a_claimant_of_the_default_pool_may_go_during_the_close)
 {
     tarn_device *device = unit_device();
     tarn_pool *pool = device->default_pool;
@@ -263,9 +257,8 @@ START_TEST(a_claimant_of_the_default_pool_may_go_during_the_close)
     ck_assert_ptr_null(goes_meanwhile);
     ck_assert_uint_eq(device->magic, 0);
 }
-END_TEST
 
-START_TEST(a_close_leaves_the_other_devices_open)
+TEST(close, a_close_leaves_the_other_devices_open)
 {
     tarn_device *devices[3];
 
@@ -284,28 +277,4 @@ START_TEST(a_close_leaves_the_other_devices_open)
     OK(tn_device_close(devices[1]));
     OK(tn_device_close(devices[2]));
     ck_assert_uint_eq(test_ledger().primary_retains, 1); /* the test's own */
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("opening");
-    TCase *open = tcase_create("open");
-    TCase *close = tcase_create("close");
-
-    tcase_add_test(open, a_device_is_opened_once_and_counted);
-    tcase_add_test(open, a_closed_device_opens_again_as_new);
-    tcase_add_test(open, an_open_that_fails_leaves_nothing);
-    tcase_add_test(open, an_open_without_host_memory_leaves_nothing);
-    tcase_add_test(open, a_granularity_that_does_not_divide_the_page_is_not_supported);
-    tcase_add_test(open, a_device_without_vmm_is_not_supported);
-    suite_add_tcase(suite, open);
-    tcase_add_test(close, the_last_close_waits_for_every_claim);
-    tcase_add_test(close, a_device_that_is_opened_while_its_close_waits_stays);
-    tcase_add_test(close, a_close_that_cannot_wait_for_the_device_leaves_it_open);
-    tcase_add_test(close, a_close_that_cannot_end_a_released_pool_says_why);
-    tcase_add_test(close, a_claimant_of_the_default_pool_may_go_during_the_close);
-    tcase_add_test(close, a_close_leaves_the_other_devices_open);
-    suite_add_tcase(suite, close);
-    return test_main(suite);
 }

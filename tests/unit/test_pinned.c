@@ -34,7 +34,9 @@ static uint64_t taken(void)
     return sim.call_count("cuMemHostAlloc");
 }
 
-START_TEST(what_is_given_up_is_kept_for_the_next_taker)
+GROUP(pinned, open_gpu)
+
+TEST(pinned, what_is_given_up_is_kept_for_the_next_taker)
 {
     struct tn_pinned *first = take(MIB);
     void *address = first->address;
@@ -51,9 +53,8 @@ START_TEST(what_is_given_up_is_kept_for_the_next_taker)
     ck_assert_uint_eq(taken(), before + 1);
     tn_pinned_give(&gpu, first, NULL);
 }
-END_TEST
 
-START_TEST(the_smallest_that_fits_is_taken)
+TEST(pinned, the_smallest_that_fits_is_taken)
 {
     static const uint64_t sizes[] = {4, 3, 5, 2};
     struct tn_pinned *pinned[4];
@@ -66,9 +67,8 @@ START_TEST(the_smallest_that_fits_is_taken)
     tn_pinned_drop(&gpu, pinned[1]);
     tn_gpu_close(&gpu);
 }
-END_TEST
 
-START_TEST(memory_that_the_device_uses_is_not_handed_out)
+TEST(pinned, memory_that_the_device_uses_is_not_handed_out)
 {
     struct tn_pinned *first = take(MIB);
     struct tn_pinned *second;
@@ -88,7 +88,6 @@ START_TEST(memory_that_the_device_uses_is_not_handed_out)
     tn_pinned_drop(&gpu, second);
     tn_gpu_close(&gpu);
 }
-END_TEST
 
 static struct tn_pinned *used_abroad;
 static atomic_bool given_back;
@@ -108,7 +107,7 @@ static void *drop_one(void *argument)
 }
 
 /* The driver's own wait, when memory is given back, is for one context. */
-START_TEST(what_streams_of_another_context_copy_from_is_waited_for)
+TEST(pinned, what_streams_of_another_context_copy_from_is_waited_for)
 {
     tn_cu_context own = test_context();
     tn_cu_context context = test_make_context();
@@ -142,10 +141,9 @@ START_TEST(what_streams_of_another_context_copy_from_is_waited_for)
     }
     test_end_context(context);
 }
-END_TEST
 
 /* _i: whether it is refused once. */
-START_TEST(what_no_context_can_be_had_for_stays_in_the_books)
+TEST_LOOP(pinned, what_no_context_can_be_had_for_stays_in_the_books, 0, 4)
 {
     static const char *const calls[] = {"cuCtxGetCurrent", "cuCtxPushCurrent"};
     uint64_t hosts = test_ledger().host_allocations;
@@ -171,9 +169,8 @@ START_TEST(what_no_context_can_be_had_for_stays_in_the_books)
     tn_gpu_close(&gpu); /* where it is tried again */
     ck_assert_uint_eq(test_ledger().host_allocations, hosts);
 }
-END_TEST
 
-START_TEST(what_the_driver_does_not_take_back_is_tried_again_at_the_end)
+TEST(pinned, what_the_driver_does_not_take_back_is_tried_again_at_the_end)
 {
     uint64_t hosts = test_ledger().host_allocations;
     uint64_t bytes;
@@ -188,9 +185,8 @@ START_TEST(what_the_driver_does_not_take_back_is_tried_again_at_the_end)
     tn_gpu_close(&gpu);
     ck_assert_uint_eq(test_ledger().host_allocations, hosts);
 }
-END_TEST
 
-START_TEST(what_cannot_be_waited_for_is_kept_and_not_handed_out)
+TEST(pinned, what_cannot_be_waited_for_is_kept_and_not_handed_out)
 {
     uint64_t hosts = test_ledger().host_allocations;
     struct tn_pinned *pinned = take(MIB);
@@ -217,10 +213,9 @@ START_TEST(what_cannot_be_waited_for_is_kept_and_not_handed_out)
     ck_assert_uint_eq(atomic_load(&gpu.calls[TN_CALL_WAIT]), waits + 1);
     ck_assert_uint_eq(test_ledger().host_allocations, hosts);
 }
-END_TEST
 
 /* D5 */
-START_TEST(what_is_kept_has_a_limit)
+TEST(pinned, what_is_kept_has_a_limit)
 {
     struct tn_pinned *pinned[4];
     uint64_t hosts = test_ledger().host_allocations;
@@ -247,9 +242,8 @@ START_TEST(what_is_kept_has_a_limit)
     tn_gpu_close(&gpu);
     ck_assert_uint_eq(test_ledger().host_allocations, hosts);
 }
-END_TEST
 
-START_TEST(captures_are_left_alone)
+TEST(pinned, captures_are_left_alone)
 {
     struct tn_pinned *pinned;
 
@@ -259,9 +253,8 @@ START_TEST(captures_are_left_alone)
     ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     test_destroy_graph(test_end_capture(stream));
 }
-END_TEST
 
-START_TEST(what_cannot_be_had_is_a_failure)
+TEST(pinned, what_cannot_be_had_is_a_failure)
 {
     struct tn_pinned *pinned = NULL;
 
@@ -273,25 +266,4 @@ START_TEST(what_cannot_be_had_is_a_failure)
     (void)tn_host_plan_fault(1, false);
     STATUS(TARN_ERR_HOST_MEMORY, tn_pinned_take(&gpu, MIB, &pinned));
     ck_assert_ptr_null(pinned);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("pinned");
-    TCase *tcase = tcase_create("pinned");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, open_gpu, NULL);
-    tcase_add_test(tcase, what_is_given_up_is_kept_for_the_next_taker);
-    tcase_add_test(tcase, the_smallest_that_fits_is_taken);
-    tcase_add_test(tcase, memory_that_the_device_uses_is_not_handed_out);
-    tcase_add_test(tcase, what_streams_of_another_context_copy_from_is_waited_for);
-    tcase_add_loop_test(tcase, what_no_context_can_be_had_for_stays_in_the_books, 0, 4);
-    tcase_add_test(tcase, what_the_driver_does_not_take_back_is_tried_again_at_the_end);
-    tcase_add_test(tcase, what_cannot_be_waited_for_is_kept_and_not_handed_out);
-    tcase_add_test(tcase, what_is_kept_has_a_limit);
-    tcase_add_test(tcase, captures_are_left_alone);
-    tcase_add_test(tcase, what_cannot_be_had_is_a_failure);
-    return test_main(suite);
 }

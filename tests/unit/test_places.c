@@ -21,8 +21,10 @@ static void restore(tarn_checkpoint *checkpoint)
     ck_assert(tn_lock_none_held());
 }
 
+GROUP(places, make_pool)
+
 /* Records: one stands for its block's bytes still, one was cut, one was joined and one joined others. */
-START_TEST(blocks_come_back_in_their_places_and_elsewhere)
+TEST(places, blocks_come_back_in_their_places_and_elsewhere)
 {
     enum { COUNT = 64 };
     void *blocks[COUNT];
@@ -59,10 +61,9 @@ START_TEST(blocks_come_back_in_their_places_and_elsewhere)
         tn_checkpoint_destroy(checkpoint);
     }
 }
-END_TEST
 
 /* The record that a checkpoint knows is not the block's any more when another one has revived it. */
-START_TEST(a_block_that_another_checkpoint_revived_is_kept)
+TEST(places, a_block_that_another_checkpoint_revived_is_kept)
 {
     void *first = unit_alloc(pool, 4096, stream);
     void *second = unit_alloc(pool, 4096, stream);
@@ -82,10 +83,9 @@ START_TEST(a_block_that_another_checkpoint_revived_is_kept)
     ck_assert_uint_eq(delta->revived_count, 1);
     unit_expect_live_set(pool, one);
 }
-END_TEST
 
 /* What is mapped for the blocks behind joins a free place. */
-START_TEST(a_place_beside_memory_that_is_mapped_again_is_none)
+TEST(places, a_place_beside_memory_that_is_mapped_again_is_none)
 {
     void *blocks[8];
     tarn_checkpoint *checkpoint;
@@ -102,9 +102,8 @@ START_TEST(a_place_beside_memory_that_is_mapped_again_is_none)
     ck_assert_uint_eq(delta->revived_count, 5);
     unit_expect_live_set(pool, checkpoint);
 }
-END_TEST
 
-START_TEST(blocks_over_the_edges_of_chunks_come_back_in_their_places)
+TEST(places, blocks_over_the_edges_of_chunks_come_back_in_their_places)
 {
     enum { COUNT = 32, BYTES = 384 * 1024 };
     void *blocks[COUNT];
@@ -129,19 +128,4 @@ START_TEST(blocks_over_the_edges_of_chunks_come_back_in_their_places)
         ck_assert_ptr_eq(unit_block(blocks[i]), records[i]);
     for (size_t i = 0; i < COUNT; i++)
         OK(tarn_free(blocks[i]));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("places");
-    TCase *tcase = tcase_create("places");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
-    tcase_add_test(tcase, blocks_come_back_in_their_places_and_elsewhere);
-    tcase_add_test(tcase, a_block_that_another_checkpoint_revived_is_kept);
-    tcase_add_test(tcase, a_place_beside_memory_that_is_mapped_again_is_none);
-    tcase_add_test(tcase, blocks_over_the_edges_of_chunks_come_back_in_their_places);
-    return test_main(suite);
 }

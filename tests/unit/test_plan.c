@@ -41,7 +41,9 @@ static tarn_status make(void)
     return status;
 }
 
-START_TEST(a_plan_says_what_will_be_and_changes_nothing)
+GROUP(plan, make_pool)
+
+TEST(plan, a_plan_says_what_will_be_and_changes_nothing)
 {
     void *kept = unit_alloc(pool, 4096, stream);
     void *gone = unit_alloc(pool, 4096, stream);
@@ -64,10 +66,9 @@ START_TEST(a_plan_says_what_will_be_and_changes_nothing)
     ck_assert_uint_eq(unit_block(kept)->walk_id, plan.walk_id);
     tn_plan_fini(&plan);
 }
-END_TEST
 
 /* C5: of three blocks on two pages the middle one lies on both. */
-START_TEST(each_page_without_memory_is_in_one_hole)
+TEST(plan, each_page_without_memory_is_in_one_hole)
 {
     void *blocks[3];
 
@@ -90,10 +91,9 @@ START_TEST(each_page_without_memory_is_in_one_hole)
     }
     tn_plan_fini(&plan);
 }
-END_TEST
 
 /* C7: two blocks that two graphs of one pool watch, and one that no one watches. */
-START_TEST(each_pool_whose_graphs_watch_a_block_is_visited_once)
+TEST(plan, each_pool_whose_graphs_watch_a_block_is_visited_once)
 {
     tarn_pool *pools[2] = {unit_pool(device), unit_pool(device)};
     void *blocks[3];
@@ -126,9 +126,8 @@ START_TEST(each_pool_whose_graphs_watch_a_block_is_visited_once)
     ck_assert(!plan.needs_wait); /* no graph was replayed */
     tn_plan_fini(&plan);
 }
-END_TEST
 
-START_TEST(only_memory_of_other_streams_is_waited_for)
+TEST(plan, only_memory_of_other_streams_is_waited_for)
 {
     void *mine = unit_alloc(pool, 4096, stream);
     void *pending = unit_alloc(pool, 4096, stream);
@@ -161,7 +160,6 @@ START_TEST(only_memory_of_other_streams_is_waited_for)
     ck_assert(!plan.needs_wait);
     tn_plan_fini(&plan);
 }
-END_TEST
 
 static void pass_chunk(const void *address, struct tn_arena *arena)
 {
@@ -175,7 +173,7 @@ static void pass_chunk(const void *address, struct tn_arena *arena)
 }
 
 /* The plan's stream is behind its own block; who gets what lies beside the one that comes back is not. */
-START_TEST(what_is_left_in_memory_of_another_stream_is_waited_for)
+TEST(plan, what_is_left_in_memory_of_another_stream_is_waited_for)
 {
     void *saved = unit_alloc(pool, 512, other);
     struct tn_arena *others = unit_chunk(saved)->heap->arena;
@@ -204,10 +202,9 @@ START_TEST(what_is_left_in_memory_of_another_stream_is_waited_for)
     ck_assert(!plan.needs_wait);
     tn_plan_fini(&plan);
 }
-END_TEST
 
 /* What lies side by side and comes back to several goes to each of them alone: the own chunk needs no proof. */
-START_TEST(neighbours_are_waited_for_each_for_itself)
+TEST(plan, neighbours_are_waited_for_each_for_itself)
 {
     void *own = unit_alloc(pool, 2 * MIB, stream);
     void *others = unit_alloc(pool, 2 * MIB, stream);
@@ -232,9 +229,8 @@ START_TEST(neighbours_are_waited_for_each_for_itself)
     ck_assert(!plan.needs_wait);
     tn_plan_fini(&plan);
 }
-END_TEST
 
-START_TEST(a_block_comes_back_over_several_others_and_their_chunks)
+TEST(plan, a_block_comes_back_over_several_others_and_their_chunks)
 {
     void *first = unit_alloc(pool, 2 * MIB, stream);
     void *second = unit_alloc(pool, 2 * MIB, stream);
@@ -255,10 +251,9 @@ START_TEST(a_block_comes_back_over_several_others_and_their_chunks)
     ck_assert(!plan.needs_wait);
     tn_plan_fini(&plan);
 }
-END_TEST
 
 /* The chunk is looked at for the first of the blocks that come back in it. */
-START_TEST(what_was_looked_at_for_a_block_is_not_for_the_next)
+TEST(plan, what_was_looked_at_for_a_block_is_not_for_the_next)
 {
     enum { BLOCKS = 4 };
     void *blocks[BLOCKS];
@@ -274,10 +269,9 @@ START_TEST(what_was_looked_at_for_a_block_is_not_for_the_next)
     ck_assert_uint_eq(handovers, 1);
     tn_plan_fini(&plan);
 }
-END_TEST
 
 /* Two streams' blocks come back in one chunk, which is not the first of its segment: it is neither's alone. */
-START_TEST(a_chunk_that_several_come_back_to_is_proven_for_all)
+TEST(plan, a_chunk_that_several_come_back_to_is_proven_for_all)
 {
     void *blocks[2];
 
@@ -303,7 +297,6 @@ START_TEST(a_chunk_that_several_come_back_to_is_proven_for_all)
     ck_assert(plan.needs_wait); /* for what lies there now */
     tn_plan_fini(&plan);
 }
-END_TEST
 
 static struct tn_heap *home_of(const struct tn_saved_block *saved)
 {
@@ -315,7 +308,7 @@ static struct tn_heap *home_of(const struct tn_saved_block *saved)
     return home;
 }
 
-START_TEST(a_block_whose_stream_has_no_arena_comes_back_to_idle_memory)
+TEST(plan, a_block_whose_stream_has_no_arena_comes_back_to_idle_memory)
 {
     void *mine = unit_alloc(pool, 4096, stream);
     void *others = unit_alloc(pool, 4096, other);
@@ -343,9 +336,8 @@ START_TEST(a_block_whose_stream_has_no_arena_comes_back_to_idle_memory)
     ck_assert_ptr_eq(home_of(&saved[1]), pool->idle.heaps[TN_HEAP_SMALL]);
     tn_plan_fini(&plan);
 }
-END_TEST
 
-START_TEST(a_plan_without_host_memory_is_none)
+TEST(plan, a_plan_without_host_memory_is_none)
 {
     void *address = unit_alloc(pool, 4096, stream);
 
@@ -362,10 +354,9 @@ START_TEST(a_plan_without_host_memory_is_none)
         plan.hole_capacity = 0;
     }
 }
-END_TEST
 
 /* The block of a stream that was retired comes back to the restore's own stream. */
-START_TEST(a_plan_that_cannot_give_its_stream_an_arena_is_none)
+TEST(plan, a_plan_that_cannot_give_its_stream_an_arena_is_none)
 {
     uint64_t id = 1000; /* of streams that nobody has */
     void *address = unit_alloc(pool, 4096, other);
@@ -388,10 +379,9 @@ START_TEST(a_plan_that_cannot_give_its_stream_an_arena_is_none)
     ck_assert_uint_eq(plan.revived_count, 1);
     tn_plan_fini(&plan);
 }
-END_TEST
 
 /* As above, where the block's own record waits for it between two that are live. */
-START_TEST(a_plan_that_cannot_give_a_block_in_its_place_an_arena_is_none)
+TEST(plan, a_plan_that_cannot_give_a_block_in_its_place_an_arena_is_none)
 {
     uint64_t id = 1000; /* of streams that nobody has */
     void *blocks[3];
@@ -417,28 +407,4 @@ START_TEST(a_plan_that_cannot_give_a_block_in_its_place_an_arena_is_none)
     ck_assert_ptr_nonnull(unit_arena(pool, plan.order));
     ck_assert_uint_eq(plan.revived_count, 1);
     tn_plan_fini(&plan);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("plan");
-    TCase *tcase = tcase_create("plan");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
-    tcase_add_test(tcase, a_plan_says_what_will_be_and_changes_nothing);
-    tcase_add_test(tcase, each_page_without_memory_is_in_one_hole);
-    tcase_add_test(tcase, each_pool_whose_graphs_watch_a_block_is_visited_once);
-    tcase_add_test(tcase, only_memory_of_other_streams_is_waited_for);
-    tcase_add_test(tcase, what_is_left_in_memory_of_another_stream_is_waited_for);
-    tcase_add_test(tcase, a_block_comes_back_over_several_others_and_their_chunks);
-    tcase_add_test(tcase, neighbours_are_waited_for_each_for_itself);
-    tcase_add_test(tcase, what_was_looked_at_for_a_block_is_not_for_the_next);
-    tcase_add_test(tcase, a_chunk_that_several_come_back_to_is_proven_for_all);
-    tcase_add_test(tcase, a_block_whose_stream_has_no_arena_comes_back_to_idle_memory);
-    tcase_add_test(tcase, a_plan_without_host_memory_is_none);
-    tcase_add_test(tcase, a_plan_that_cannot_give_its_stream_an_arena_is_none);
-    tcase_add_test(tcase, a_plan_that_cannot_give_a_block_in_its_place_an_arena_is_none);
-    return test_main(suite);
 }

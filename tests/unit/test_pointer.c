@@ -28,7 +28,9 @@ static void expect_unknown(const void *address)
     ck_assert_uint_eq(memory.bytes, 0);
 }
 
-START_TEST(an_allocation_is_known_from_its_first_byte_to_its_last)
+GROUP(addresses, open_gpu)
+
+TEST(addresses, an_allocation_is_known_from_its_first_byte_to_its_last)
 {
     char *memory = test_linear_alloc(4096);
 
@@ -43,9 +45,8 @@ START_TEST(an_allocation_is_known_from_its_first_byte_to_its_last)
     test_linear_free(memory);
     expect_unknown(memory);
 }
-END_TEST
 
-START_TEST(page_locked_memory_is_the_hosts)
+TEST(addresses, page_locked_memory_is_the_hosts)
 {
     char *memory = test_host_alloc(8192);
     struct tn_pointee known = look(memory + 100);
@@ -56,9 +57,8 @@ START_TEST(page_locked_memory_is_the_hosts)
     test_host_free(memory);
     expect_unknown(memory);
 }
-END_TEST
 
-START_TEST(mapped_memory_is_known_and_what_is_only_reserved_is_not)
+TEST(addresses, mapped_memory_is_known_and_what_is_only_reserved_is_not)
 {
     uint64_t bytes;
     uint64_t address;
@@ -76,9 +76,8 @@ START_TEST(mapped_memory_is_known_and_what_is_only_reserved_is_not)
     tn_gpu_release_memory(&gpu, handle);
     tn_gpu_free_addresses(&gpu, address, 4 * bytes);
 }
-END_TEST
 
-START_TEST(what_is_no_memory_of_the_drivers_is_unknown)
+TEST(addresses, what_is_no_memory_of_the_drivers_is_unknown)
 {
     int local = 0;
 
@@ -87,9 +86,8 @@ START_TEST(what_is_no_memory_of_the_drivers_is_unknown)
     expect_unknown((void *)(uintptr_t)0x3F800000); /* 1.0F, as a kernel's parameter may be */
     expect_unknown((void *)(uintptr_t)UINT64_MAX);
 }
-END_TEST
 
-START_TEST(a_capture_is_not_disturbed_and_no_context_is_needed)
+TEST(addresses, a_capture_is_not_disturbed_and_no_context_is_needed)
 {
     tn_cu_stream stream = test_stream();
     void *memory = test_linear_alloc(4096);
@@ -103,9 +101,8 @@ START_TEST(a_capture_is_not_disturbed_and_no_context_is_needed)
     test_set_context(context);
     test_destroy_graph(test_end_capture(stream));
 }
-END_TEST
 
-START_TEST(a_refusal_is_named)
+TEST(addresses, a_refusal_is_named)
 {
     struct tn_pointee memory;
 
@@ -113,19 +110,4 @@ START_TEST(a_refusal_is_named)
     STATUS(TARN_ERR_DRIVER, tn_pointer_query(&gpu, 4096, &memory));
     unit_expect_sentence("cuPointerGetAttributes");
     ck_assert_int_eq(memory.kind, TN_POINTEE_UNKNOWN);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("pointer");
-    TCase *tcase = test_case(suite, "addresses", open_gpu, NULL);
-
-    tcase_add_test(tcase, an_allocation_is_known_from_its_first_byte_to_its_last);
-    tcase_add_test(tcase, page_locked_memory_is_the_hosts);
-    tcase_add_test(tcase, mapped_memory_is_known_and_what_is_only_reserved_is_not);
-    tcase_add_test(tcase, what_is_no_memory_of_the_drivers_is_unknown);
-    tcase_add_test(tcase, a_capture_is_not_disturbed_and_no_context_is_needed);
-    tcase_add_test(tcase, a_refusal_is_named);
-    return test_main(suite);
 }

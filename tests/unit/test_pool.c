@@ -49,7 +49,9 @@ static void *allocate(uint64_t requested, uint64_t alignment)
     return address;
 }
 
-START_TEST(a_new_pool_is_empty_and_in_its_devices_list)
+GROUP(life, set_up, .name = "create and destroy")
+
+TEST(life, a_new_pool_is_empty_and_in_its_devices_list)
 {
     ck_assert_ptr_eq(device->pools, pool);
     ck_assert_ptr_eq(pool->next, device->default_pool);
@@ -59,9 +61,8 @@ START_TEST(a_new_pool_is_empty_and_in_its_devices_list)
     ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_name_too_long_is_cut)
+TEST(life, a_name_too_long_is_cut)
 {
     const struct tn_pool_settings settings = {.name = "0123456789012345678901234567890123456789"};
     const struct tn_pool_settings nameless = {.name = NULL};
@@ -72,9 +73,10 @@ START_TEST(a_name_too_long_is_cut)
     OK(tn_pool_create(device, &nameless, &made));
     ck_assert_str_eq(made->name, "");
 }
-END_TEST
 
-START_TEST(sizes_are_rounded_up_to_512_bytes)
+GROUP(allocate, set_up)
+
+TEST(allocate, sizes_are_rounded_up_to_512_bytes)
 {
     static const uint64_t cases[][2] = {
         {1, 512}, {511, 512}, {512, 512}, {513, 1024}, {5000, 5120}};
@@ -89,9 +91,8 @@ START_TEST(sizes_are_rounded_up_to_512_bytes)
     ck_assert_uint_eq(tn_pool_requested_bytes(pool), 1 + 511 + 512 + 513 + 5000);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(every_alignment_is_kept)
+TEST(allocate, every_alignment_is_kept)
 {
     for (uint64_t alignment = 512; alignment <= 2 * TN_MIB; alignment *= 2) {
         (void)allocate(512, 512); /* something odd before it */
@@ -100,9 +101,8 @@ START_TEST(every_alignment_is_kept)
     }
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(sequence_numbers_rise)
+TEST(allocate, sequence_numbers_rise)
 {
     uint64_t first = tn_next_sequence();
     struct tn_block *a = unit_block(allocate(512, 512));
@@ -111,10 +111,9 @@ START_TEST(sequence_numbers_rise)
     ck_assert_uint_eq(a->sequence, first + 1);
     ck_assert_uint_eq(b->sequence, first + 2);
 }
-END_TEST
 
 /* P8 through allocations and frees. */
-START_TEST(counters_follow_the_live_blocks)
+TEST(allocate, counters_follow_the_live_blocks)
 {
     void *a = allocate(1000, 512);
     void *b = allocate(2000, 512);
@@ -133,10 +132,9 @@ START_TEST(counters_follow_the_live_blocks)
     OK(tarn_free(b));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Between a pool's leave and its end, as a call may be that had looked at its handle before. */
-START_TEST(a_pool_that_is_going_serves_nobody)
+TEST(allocate, a_pool_that_is_going_serves_nobody)
 {
     void *address = unit_alloc(pool, 4096, stream);
     void *again = NULL;
@@ -156,10 +154,9 @@ START_TEST(a_pool_that_is_going_serves_nobody)
     ck_assert_ptr_eq(again, address);
     OK(tarn_free(address));
 }
-END_TEST
 
 /* In pools of their own: what one has set aside, or has left in its record, another has not. */
-START_TEST(an_allocation_without_host_memory_changes_nothing)
+TEST(allocate, an_allocation_without_host_memory_changes_nothing)
 {
     struct tn_request request = {3 * TN_MIB, 512, order};
     enum { ROUNDS = 16 };
@@ -197,10 +194,9 @@ START_TEST(an_allocation_without_host_memory_changes_nothing)
     }
     ck_assert_int_ge(met, 5);
 }
-END_TEST
 
 /* 18 blocks fill the first index of their chunk. */
-START_TEST(an_allocation_without_host_memory_for_a_place_in_its_chunk_changes_nothing)
+TEST(allocate, an_allocation_without_host_memory_for_a_place_in_its_chunk_changes_nothing)
 {
     struct tn_request request = {4096, 512, order};
     void *address = NULL;
@@ -216,10 +212,9 @@ START_TEST(an_allocation_without_host_memory_for_a_place_in_its_chunk_changes_no
     OK(tn_pool_allocate(pool, &request, NULL, &address));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* What is pending took them, when it was looked at. */
-START_TEST(an_allocation_that_finds_no_record_after_a_look_at_what_is_pending_changes_nothing)
+TEST(allocate, an_allocation_that_finds_no_record_after_a_look_at_what_is_pending_changes_nothing)
 {
     void *pending = allocate(3 * MIB, 512);
     struct tn_request request = {3 * TN_MIB, 512, order};
@@ -237,9 +232,8 @@ START_TEST(an_allocation_that_finds_no_record_after_a_look_at_what_is_pending_ch
     OK(tn_pool_allocate(pool, &request, NULL, &address));
     ck_assert_ptr_eq(address, pending);
 }
-END_TEST
 
-START_TEST(a_capture_that_is_not_known_gets_nothing)
+TEST(allocate, a_capture_that_is_not_known_gets_nothing)
 {
     struct tn_request request = {512, 512, {3, 77}};
     void *address = NULL;
@@ -248,10 +242,11 @@ START_TEST(a_capture_that_is_not_known_gets_nothing)
     ck_assert_uint_eq(pool->arenas.count, 0);
     ck_assert_ptr_null(address);
 }
-END_TEST
+
+GROUP(ladder, set_up)
 
 /* The rungs: as planned; to the page; after proven memory has gone; after a wait. */
-START_TEST(the_ladder_is_climbed_down_until_memory_is_found)
+TEST(ladder, the_ladder_is_climbed_down_until_memory_is_found)
 {
     struct tn_request request = {62 * TN_MIB, 512, order};
     void *address = NULL;
@@ -265,9 +260,8 @@ START_TEST(the_ladder_is_climbed_down_until_memory_is_found)
     ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 0);
     sim.clear_fault(NULL);
 }
-END_TEST
 
-START_TEST(the_ladder_gives_back_free_memory_of_other_pools_after_a_wait)
+TEST(ladder, the_ladder_gives_back_free_memory_of_other_pools_after_a_wait)
 {
     size_t free_bytes;
     size_t total_bytes;
@@ -283,9 +277,8 @@ START_TEST(the_ladder_gives_back_free_memory_of_other_pools_after_a_wait)
     ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 1);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(proven_memory_of_other_pools_goes_without_a_wait)
+TEST(ladder, proven_memory_of_other_pools_goes_without_a_wait)
 {
     size_t free_bytes;
     size_t total_bytes;
@@ -300,9 +293,8 @@ START_TEST(proven_memory_of_other_pools_goes_without_a_wait)
     ck_assert_uint_eq(unit_stats(hoard).mapped_bytes, 0);
     ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), waits);
 }
-END_TEST
 
-START_TEST(out_of_memory_names_who_holds_what)
+TEST(ladder, out_of_memory_names_who_holds_what)
 {
     struct tn_request request = {9 * TN_GIB, 512, order}; /* the device has 8 */
     void *address = NULL;
@@ -314,9 +306,10 @@ START_TEST(out_of_memory_names_who_holds_what)
     ck_assert_ptr_null(address);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(an_address_of_nobody_is_not_ours)
+GROUP(lock, set_up)
+
+TEST(lock, an_address_of_nobody_is_not_ours)
 {
     tarn_pool *found = NULL;
     struct tn_block *block = NULL;
@@ -328,9 +321,8 @@ START_TEST(an_address_of_nobody_is_not_ours)
     ck_assert(tn_lock_none_held());
     ck_assert_ptr_null(found);
 }
-END_TEST
 
-START_TEST(a_block_is_found_at_its_address_alone)
+TEST(lock, a_block_is_found_at_its_address_alone)
 {
     char *address = allocate(4096, 512);
     tarn_pool *found = NULL;
@@ -356,9 +348,8 @@ START_TEST(a_block_is_found_at_its_address_alone)
            tn_pool_lock_block((uintptr_t)address + 30 * MIB, false, &found, &block));
     unit_expect_sentence("has no memory");
 }
-END_TEST
 
-START_TEST(a_segment_is_found_at_every_byte)
+TEST(lock, a_segment_is_found_at_every_byte)
 {
     char *address = allocate(4096, 512);
     tarn_pool *found;
@@ -371,9 +362,8 @@ START_TEST(a_segment_is_found_at_every_byte)
     OK(tarn_pool_trim(pool, NULL));
     STATUS(TARN_ERR_NOT_OURS, tn_pool_lock_segment((uintptr_t)address, &found, &segment));
 }
-END_TEST
 
-START_TEST(a_live_block_is_found_around_every_byte_of_it)
+TEST(lock, a_live_block_is_found_around_every_byte_of_it)
 {
     char *address = allocate(4096, 512);
     char *behind = allocate(4096, 512);
@@ -393,9 +383,8 @@ START_TEST(a_live_block_is_found_around_every_byte_of_it)
     ck_assert(tn_lock_none_held());
     OK(tarn_free(behind));
 }
-END_TEST
 
-START_TEST(a_segment_that_is_just_being_taken_apart_is_nobodys)
+TEST(lock, a_segment_that_is_just_being_taken_apart_is_nobodys)
 {
     char *address = allocate(4096, 512);
     struct tn_segment *segment = unit_segment(address);
@@ -418,9 +407,8 @@ START_TEST(a_segment_that_is_just_being_taken_apart_is_nobodys)
     ck_assert_ptr_null(locked);
     ck_assert(tn_lock_none_held());
 }
-END_TEST
 
-START_TEST(a_pool_that_ends_before_it_is_locked_has_its_lock_still)
+TEST(lock, a_pool_that_ends_before_it_is_locked_has_its_lock_still)
 {
     void *address = allocate(4096, 512);
     tarn_pool *was = pool;
@@ -440,9 +428,10 @@ START_TEST(a_pool_that_ends_before_it_is_locked_has_its_lock_still)
     ck_assert_ptr_eq(unit_pool(device), was);
     OK(tarn_pool_validate(was));
 }
-END_TEST
 
-START_TEST(blocks_of_an_aborted_capture_are_discarded_until_they_are_freed)
+GROUP(free, set_up)
+
+TEST(free, blocks_of_an_aborted_capture_are_discarded_until_they_are_freed)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     void *inside = unit_alloc(pool, 4096, stream);
@@ -464,9 +453,8 @@ START_TEST(blocks_of_an_aborted_capture_are_discarded_until_they_are_freed)
     STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(inside));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_block_freed_during_a_capture_becomes_captured)
+TEST(free, a_block_freed_during_a_capture_becomes_captured)
 {
     void *before = unit_alloc(pool, 2 * MIB, stream);
     tarn_capture *capture = unit_begin(pool, other);
@@ -487,10 +475,9 @@ START_TEST(a_block_freed_during_a_capture_becomes_captured)
     OK(tarn_pool_validate(pool));
     (void)graph;
 }
-END_TEST
 
 /* P26: a use in a capture says nothing of what has run elsewhere; one on a stream says what ran last. */
-START_TEST(an_output_freed_in_a_later_capture_may_have_been_used_anywhere)
+TEST(free, an_output_freed_in_a_later_capture_may_have_been_used_anywhere)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     void *outputs[2] = {unit_alloc(pool, 4096, stream), unit_alloc(pool, 4096, stream)};
@@ -507,9 +494,8 @@ START_TEST(an_output_freed_in_a_later_capture_may_have_been_used_anywhere)
     ck_assert(blocks[1]->graphs_alone);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(memory_that_passed_to_another_order_waits_for_a_proof)
+TEST(free, memory_that_passed_to_another_order_waits_for_a_proof)
 {
     void *kept = unit_alloc(pool, 4096, stream);
     void *freed = unit_alloc(pool, 4096, stream);
@@ -538,55 +524,4 @@ START_TEST(memory_that_passed_to_another_order_waits_for_a_proof)
     ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     OK(tarn_pool_validate(pool));
     OK(tarn_graph_destroy(graph));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("pool");
-    TCase *life = tcase_create("create and destroy");
-    TCase *allocation = tcase_create("allocate");
-    TCase *ladder = tcase_create("ladder");
-    TCase *find = tcase_create("lock");
-    TCase *frees = tcase_create("free");
-
-    tcase_add_checked_fixture(life, set_up, NULL);
-    tcase_add_test(life, a_new_pool_is_empty_and_in_its_devices_list);
-    tcase_add_test(life, a_name_too_long_is_cut);
-    suite_add_tcase(suite, life);
-    tcase_add_checked_fixture(allocation, set_up, NULL);
-    tcase_add_test(allocation, sizes_are_rounded_up_to_512_bytes);
-    tcase_add_test(allocation, every_alignment_is_kept);
-    tcase_add_test(allocation, sequence_numbers_rise);
-    tcase_add_test(allocation, counters_follow_the_live_blocks);
-    tcase_add_test(allocation, a_pool_that_is_going_serves_nobody);
-    tcase_add_test(allocation, an_allocation_without_host_memory_changes_nothing);
-    tcase_add_test(allocation,
-                   an_allocation_without_host_memory_for_a_place_in_its_chunk_changes_nothing);
-    tcase_add_test(
-        allocation,
-        an_allocation_that_finds_no_record_after_a_look_at_what_is_pending_changes_nothing);
-    tcase_add_test(allocation, a_capture_that_is_not_known_gets_nothing);
-    suite_add_tcase(suite, allocation);
-    tcase_add_checked_fixture(ladder, set_up, NULL);
-    tcase_add_test(ladder, the_ladder_is_climbed_down_until_memory_is_found);
-    tcase_add_test(ladder, the_ladder_gives_back_free_memory_of_other_pools_after_a_wait);
-    tcase_add_test(ladder, proven_memory_of_other_pools_goes_without_a_wait);
-    tcase_add_test(ladder, out_of_memory_names_who_holds_what);
-    suite_add_tcase(suite, ladder);
-    tcase_add_checked_fixture(find, set_up, NULL);
-    tcase_add_test(find, an_address_of_nobody_is_not_ours);
-    tcase_add_test(find, a_block_is_found_at_its_address_alone);
-    tcase_add_test(find, a_segment_is_found_at_every_byte);
-    tcase_add_test(find, a_live_block_is_found_around_every_byte_of_it);
-    tcase_add_test(find, a_segment_that_is_just_being_taken_apart_is_nobodys);
-    tcase_add_test(find, a_pool_that_ends_before_it_is_locked_has_its_lock_still);
-    suite_add_tcase(suite, find);
-    tcase_add_checked_fixture(frees, set_up, NULL);
-    tcase_add_test(frees, blocks_of_an_aborted_capture_are_discarded_until_they_are_freed);
-    tcase_add_test(frees, a_block_freed_during_a_capture_becomes_captured);
-    tcase_add_test(frees, memory_that_passed_to_another_order_waits_for_a_proof);
-    tcase_add_test(frees, an_output_freed_in_a_later_capture_may_have_been_used_anywhere);
-    suite_add_tcase(suite, frees);
-    return test_main(suite);
 }

@@ -6,7 +6,9 @@
 #include "pools/pool_lock.h"
 #include "unit/one_pool.h"
 
-START_TEST(each_claim_keeps_the_pool)
+GROUP(end, make_pool)
+
+TEST(end, each_claim_keeps_the_pool)
 {
     void *address = unit_alloc(pool, 4096, stream);
     tarn_checkpoint *checkpoint;
@@ -40,9 +42,8 @@ START_TEST(each_claim_keeps_the_pool)
     ck_assert_uint_eq(pool->magic, 0);
     ck_assert_ptr_eq(device->pools, device->default_pool);
 }
-END_TEST
 
-START_TEST(destroying_waits_for_the_device_where_memory_may_be_in_use)
+TEST(end, destroying_waits_for_the_device_where_memory_may_be_in_use)
 {
     tarn_pool *fresh = unit_pool(device);
 
@@ -56,9 +57,8 @@ START_TEST(destroying_waits_for_the_device_where_memory_may_be_in_use)
     OK(tn_pool_destroy(pool));
     ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 2);
 }
-END_TEST
 
-START_TEST(discarded_blocks_go_with_the_pool)
+TEST(end, discarded_blocks_go_with_the_pool)
 {
     tarn_sim_ledger before = test_ledger();
     tarn_capture *capture = unit_begin(pool, stream);
@@ -70,10 +70,9 @@ START_TEST(discarded_blocks_go_with_the_pool)
     unit_trim(device);
     test_same_ledger(&before);
 }
-END_TEST
 
 /* A thread was past the check of the handle when another one released the pool. */
-START_TEST(a_pool_that_is_being_ended_is_destroyed_by_nobody_else)
+TEST(end, a_pool_that_is_being_ended_is_destroyed_by_nobody_else)
 {
     unit_release(pool);
     tn_lock_acquire(&device->lock);
@@ -83,19 +82,4 @@ START_TEST(a_pool_that_is_being_ended_is_destroyed_by_nobody_else)
     ck_assert_ptr_eq(device->pools, pool);
     OK(tn_pool_end_now(pool));
     ck_assert_ptr_eq(device->pools, device->default_pool);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("pool_end");
-    TCase *tcase = tcase_create("end");
-
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
-    tcase_add_test(tcase, each_claim_keeps_the_pool);
-    tcase_add_test(tcase, destroying_waits_for_the_device_where_memory_may_be_in_use);
-    tcase_add_test(tcase, discarded_blocks_go_with_the_pool);
-    tcase_add_test(tcase, a_pool_that_is_being_ended_is_destroyed_by_nobody_else);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

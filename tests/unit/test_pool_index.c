@@ -53,7 +53,9 @@ static void expect_all(void)
     ck_assert_ptr_null(first_of(0, 1 + HOLDS / POOLS));
 }
 
-START_TEST(a_hold_is_found_among_many)
+GROUP(pool_index, NULL)
+
+TEST(pool_index, a_hold_is_found_among_many)
 {
     enter_all();
     expect_all();
@@ -62,9 +64,8 @@ START_TEST(a_hold_is_found_among_many)
     leave_all();
     ck_assert_uint_eq(holds_by.tables[TN_BY_CAPTURE].count, 0);
 }
-END_TEST
 
-START_TEST(without_host_memory_the_chains_grow)
+TEST(pool_index, without_host_memory_the_chains_grow)
 {
     (void)tn_host_plan_fault(1, true);
     enter_all();
@@ -73,9 +74,8 @@ START_TEST(without_host_memory_the_chains_grow)
     expect_all();
     leave_all();
 }
-END_TEST
 
-START_TEST(a_hold_goes_from_one_key_to_another)
+TEST(pool_index, a_hold_goes_from_one_key_to_another)
 {
     struct tn_index_entry *entry = &holds[5].entries[TN_BY_CAPTURE];
 
@@ -88,10 +88,9 @@ START_TEST(a_hold_goes_from_one_key_to_another)
     ck_assert(!tn_pool_index_has(&holds_by, TN_BY_CAPTURE, entry));
     leave_all();
 }
-END_TEST
 
 /* However the table grows meanwhile. */
-START_TEST(holds_of_one_key_stay_newest_first)
+TEST(pool_index, holds_of_one_key_stay_newest_first)
 {
     const struct tn_hold *hold;
 
@@ -115,9 +114,8 @@ START_TEST(holds_of_one_key_stay_newest_first)
     }
     leave_all();
 }
-END_TEST
 
-START_TEST(pools_come_once_each_and_newest_first)
+TEST(pool_index, pools_come_once_each_and_newest_first)
 {
     const struct tn_index_keys keys = {.capture_id = 3, .graph = (tn_cu_graph)9};
     uint64_t below = UINT64_MAX;
@@ -138,19 +136,4 @@ START_TEST(pools_come_once_each_and_newest_first)
     ck_assert_ptr_null(tn_pool_index_pool(&holds_by, &keys, &below));
     tn_pool_index_put(&holds_by, TN_BY_GRAPH, &holds[99].entries[TN_BY_GRAPH], 0);
     leave_all();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("pool_index");
-    TCase *tcase = tcase_create("pool_index");
-
-    tcase_add_test(tcase, a_hold_is_found_among_many);
-    tcase_add_test(tcase, without_host_memory_the_chains_grow);
-    tcase_add_test(tcase, a_hold_goes_from_one_key_to_another);
-    tcase_add_test(tcase, holds_of_one_key_stay_newest_first);
-    tcase_add_test(tcase, pools_come_once_each_and_newest_first);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

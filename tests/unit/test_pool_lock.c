@@ -19,7 +19,9 @@ static void make_pool(void)
     ck_assert_ptr_ne(mine, others);
 }
 
-START_TEST(the_lock_is_known_to_be_this_threads_and_stops_all_arenas)
+GROUP(locked, make_pool)
+
+TEST(locked, the_lock_is_known_to_be_this_threads_and_stops_all_arenas)
 {
     ck_assert(!TARN_DEBUG_CHECKS || !tn_pool_is_locked(pool));
     tn_pool_lock(pool);
@@ -31,9 +33,8 @@ START_TEST(the_lock_is_known_to_be_this_threads_and_stops_all_arenas)
     ck_assert(!tn_arena_is_locked(others));
     ck_assert(!TARN_DEBUG_CHECKS || !tn_pool_is_locked(pool));
 }
-END_TEST
 
-START_TEST(all_arenas_but_one_may_go_on_while_a_pool_is_locked)
+TEST(locked, all_arenas_but_one_may_go_on_while_a_pool_is_locked)
 {
     tn_pool_lock(pool);
     tn_pool_resume_others(pool, mine);
@@ -44,7 +45,6 @@ START_TEST(all_arenas_but_one_may_go_on_while_a_pool_is_locked)
     ck_assert(tn_arena_is_locked(others));
     tn_pool_unlock(pool);
 }
-END_TEST
 
 static void unlock_often(void)
 {
@@ -55,15 +55,14 @@ static void unlock_often(void)
 }
 
 /* P8: of a counter that heaps do not know. */
-START_TEST(the_pool_is_checked_once_it_was_unlocked_often)
+CONTRACT_TEST(locked, the_pool_is_checked_once_it_was_unlocked_often)
 {
     pool->counters.metrics[TN_DISCARDED_BLOCKS].allocated[TN_HEAP_SMALL] += 1;
     unlock_often();
 }
-END_TEST
 
 /* Its parts may be gone. */
-START_TEST(a_pool_that_goes_is_not_checked)
+TEST(locked, a_pool_that_goes_is_not_checked)
 {
     pool->counters.metrics[TN_DISCARDED_BLOCKS].allocated[TN_HEAP_SMALL] += 1;
     atomic_store(&pool->magic, 0);
@@ -71,19 +70,4 @@ START_TEST(a_pool_that_goes_is_not_checked)
     atomic_store(&pool->magic, TN_POOL_MAGIC);
     pool->counters.metrics[TN_DISCARDED_BLOCKS].allocated[TN_HEAP_SMALL] -= 1;
     OK(tarn_pool_validate(pool));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("pool_lock");
-    TCase *locked = tcase_create("locked");
-
-    tcase_add_checked_fixture(locked, make_pool, NULL);
-    tcase_add_test(locked, the_lock_is_known_to_be_this_threads_and_stops_all_arenas);
-    tcase_add_test(locked, all_arenas_but_one_may_go_on_while_a_pool_is_locked);
-    tcase_add_test(locked, a_pool_that_goes_is_not_checked);
-    unit_add_contract_test(locked, the_pool_is_checked_once_it_was_unlocked_often);
-    suite_add_tcase(suite, locked);
-    return test_main(suite);
 }

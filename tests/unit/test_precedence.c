@@ -69,7 +69,9 @@ static void expect(const char *letters)
     ck_assert_str_eq(found, letters);
 }
 
-START_TEST(on_one_stream_all_is_known)
+GROUP(captured, begin, end)
+
+TEST(captured, on_one_stream_all_is_known)
 {
     tn_cu_graph graph;
 
@@ -85,9 +87,8 @@ START_TEST(on_one_stream_all_is_known)
     expect(">>>>>");
     test_destroy_graph(graph);
 }
-END_TEST
 
-START_TEST(behind_a_join_all_is_known)
+TEST(captured, behind_a_join_all_is_known)
 {
     tn_cu_graph graph;
 
@@ -105,10 +106,9 @@ START_TEST(behind_a_join_all_is_known)
     expect("<<<<>>");
     test_destroy_graph(graph);
 }
-END_TEST
 
 /* The first nodes behind a fork may be from before the moment. */
-START_TEST(beside_a_fork_it_is_known_behind_the_last_branch)
+TEST(captured, beside_a_fork_it_is_known_behind_the_last_branch)
 {
     tn_cu_graph graph;
 
@@ -126,10 +126,9 @@ START_TEST(beside_a_fork_it_is_known_behind_the_last_branch)
     expect("<...>>>");
     test_destroy_graph(graph);
 }
-END_TEST
 
 /* Whatever was captured on another stream before the last node is before. */
-START_TEST(streams_of_one_capture_are_told_by_the_last_node)
+TEST(captured, streams_of_one_capture_are_told_by_the_last_node)
 {
     tn_cu_graph graph;
 
@@ -148,9 +147,8 @@ START_TEST(streams_of_one_capture_are_told_by_the_last_node)
     expect("<<<<<<<.>>");
     test_destroy_graph(graph);
 }
-END_TEST
 
-START_TEST(nodes_added_by_hand_are_not_known)
+TEST(captured, nodes_added_by_hand_are_not_known)
 {
     tn_cu_graph graph;
 
@@ -172,9 +170,8 @@ START_TEST(nodes_added_by_hand_are_not_known)
     expect("...");
     test_destroy_graph(graph);
 }
-END_TEST
 
-START_TEST(without_host_memory_nothing_is_left)
+TEST(captured, without_host_memory_nothing_is_left)
 {
     int64_t before = tn_host_outstanding();
     tn_cu_graph graph;
@@ -197,19 +194,4 @@ START_TEST(without_host_memory_nothing_is_left)
     tn_references_drop(&references);
     ck_assert_int_eq(tn_host_outstanding(), before);
     test_destroy_graph(graph);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("precedence");
-    TCase *tcase = test_case(suite, "captured", begin, end);
-
-    tcase_add_test(tcase, on_one_stream_all_is_known);
-    tcase_add_test(tcase, behind_a_join_all_is_known);
-    tcase_add_test(tcase, beside_a_fork_it_is_known_behind_the_last_branch);
-    tcase_add_test(tcase, streams_of_one_capture_are_told_by_the_last_node);
-    tcase_add_test(tcase, nodes_added_by_hand_are_not_known);
-    tcase_add_test(tcase, without_host_memory_nothing_is_left);
-    return test_main(suite);
 }

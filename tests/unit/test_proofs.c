@@ -34,7 +34,9 @@ static void free_and_ask(void)
     ck_assert_uint_eq(arena_of(other)->unasked_bytes, 0);
 }
 
-START_TEST(memory_moves_to_another_stream_once_an_event_is_done)
+GROUP(events, make_arenas)
+
+TEST(events, memory_moves_to_another_stream_once_an_event_is_done)
 {
     uint64_t before;
 
@@ -47,9 +49,8 @@ START_TEST(memory_moves_to_another_stream_once_an_event_is_done)
     ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 0);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(memory_does_not_move_before_the_event_is_done)
+TEST(events, memory_does_not_move_before_the_event_is_done)
 {
     uint64_t before;
 
@@ -67,10 +68,9 @@ START_TEST(memory_does_not_move_before_the_event_is_done)
     ck_assert_uint_eq(mapped(), before);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* What was freed behind the event needs another one. */
-START_TEST(an_event_proves_nothing_of_later_frees)
+TEST(events, an_event_proves_nothing_of_later_frees)
 {
     void *block = unit_alloc(pool, 64 * MIB, other);
     uint64_t before;
@@ -84,10 +84,9 @@ START_TEST(an_event_proves_nothing_of_later_frees)
     ck_assert_uint_ge(mapped(), before + 64 * MIB - 16 * MIB);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* The pool has put the restore's stream behind the uses of what it freed, not the memory's own. */
-START_TEST(an_event_proves_nothing_of_what_a_restore_freed)
+TEST(events, an_event_proves_nothing_of_what_a_restore_freed)
 {
     uint64_t before;
 
@@ -100,9 +99,8 @@ START_TEST(an_event_proves_nothing_of_what_a_restore_freed)
     (void)unit_alloc(pool, 32 * MIB, stream);
     ck_assert_uint_ge(mapped(), before + 32 * MIB);
 }
-END_TEST
 
-START_TEST(a_restore_says_what_it_has_freed)
+TEST(events, a_restore_says_what_it_has_freed)
 {
     tarn_checkpoint *checkpoint;
     tarn_delta *delta;
@@ -115,9 +113,8 @@ START_TEST(a_restore_says_what_it_has_freed)
     tarn_delta_destroy(delta);
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
-START_TEST(a_capture_grows_without_memory_of_streams)
+TEST(events, a_capture_grows_without_memory_of_streams)
 {
     tarn_capture *capture;
     uint64_t before;
@@ -130,10 +127,9 @@ START_TEST(a_capture_grows_without_memory_of_streams)
     ck_assert_uint_ge(mapped(), before + 32 * MIB);
     OK(tarn_graph_destroy(unit_end(capture)));
 }
-END_TEST
 
 /* Whichever call is refused, the other stream has its memory as before. */
-START_TEST(a_move_that_fails_leaves_the_other_its_memory)
+TEST(events, a_move_that_fails_leaves_the_other_its_memory)
 {
     static const char *const calls[] = {"cuMemMap", "cuMemSetAccess"};
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
@@ -165,10 +161,9 @@ START_TEST(a_move_that_fails_leaves_the_other_its_memory)
     ck_assert_uint_eq(mapped(), before);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* The small heap has a chunk that was mapped for large blocks. */
-START_TEST(a_move_that_fails_leaves_each_heap_its_chunks)
+TEST(events, a_move_that_fails_leaves_each_heap_its_chunks)
 {
     struct tn_heap *large = unit_heap(pool, stream, TN_HEAP_LARGE);
     struct tn_heap *small = unit_heap(pool, stream, TN_HEAP_SMALL);
@@ -193,9 +188,8 @@ START_TEST(a_move_that_fails_leaves_each_heap_its_chunks)
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
 }
-END_TEST
 
-START_TEST(memory_that_waited_for_another_stream_counts)
+TEST(events, memory_that_waited_for_another_stream_counts)
 {
     tn_cu_stream third = test_stream();
     uint64_t before;
@@ -211,9 +205,8 @@ START_TEST(memory_that_waited_for_another_stream_counts)
     (void)unit_alloc(pool, 32 * MIB, stream);
     ck_assert_uint_eq(mapped(), before);
 }
-END_TEST
 
-START_TEST(where_nothing_moves_no_stream_is_asked)
+TEST(events, where_nothing_moves_no_stream_is_asked)
 {
     uint64_t recorded = sim.call_count("cuEventRecord");
 
@@ -224,10 +217,9 @@ START_TEST(where_nothing_moves_no_stream_is_asked)
     }
     ck_assert_uint_eq(sim.call_count("cuEventRecord"), recorded);
 }
-END_TEST
 
 /* Until a growth looks for memory again. */
-START_TEST(streams_are_asked_less_where_nobody_grows)
+TEST(events, streams_are_asked_less_where_nobody_grows)
 {
     uint64_t recorded;
 
@@ -244,11 +236,10 @@ START_TEST(streams_are_asked_less_where_nobody_grows)
     (void)unit_alloc(pool, 256 * MIB, stream);
     ck_assert_uint_eq(arena_of(other)->vain_asks, 0);
 }
-END_TEST
 
 /* The last frees of a stream's work: nothing is allocated on the stream behind them. owned: by the arena's
  * owner, or by a thread that is only its user. */
-START_TEST(frees_that_name_their_stream_ask_it)
+TEST_LOOP(events, frees_that_name_their_stream_ask_it, 0, 2)
 {
     bool owned = _i == 1;
     void *blocks[5];
@@ -268,10 +259,9 @@ START_TEST(frees_that_name_their_stream_ask_it)
     ck_assert_uint_eq(mapped(), before);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* With the lock not taken between: what was allocated since the lock counts, too. */
-START_TEST(frees_ask_where_less_is_live_than_at_most_since_the_lock)
+TEST(events, frees_ask_where_less_is_live_than_at_most_since_the_lock)
 {
     void *blocks[32];
     uint64_t recorded;
@@ -290,10 +280,9 @@ START_TEST(frees_ask_where_less_is_live_than_at_most_since_the_lock)
         OK(tarn_free_on(blocks[i], other));
     ck_assert_uint_eq(sim.call_count("cuEventRecord"), recorded + 1);
 }
-END_TEST
 
 /* The GPU is far behind: the first question is under way all the time. */
-START_TEST(questions_prove_all_that_was_freed_until_the_last)
+TEST(events, questions_prove_all_that_was_freed_until_the_last)
 {
     void *blocks[4];
     uint64_t before;
@@ -314,7 +303,6 @@ START_TEST(questions_prove_all_that_was_freed_until_the_last)
     ck_assert_uint_eq(arena_of(other)->progress.asked_stamp, 0);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* A thread that does not own the arena asks with the second one. */
 static void free_two(void **blocks, size_t *freed)
@@ -325,7 +313,7 @@ static void free_two(void **blocks, size_t *freed)
 
 /* The second event is not made, or not recorded, and later not recorded again: the first one stands, and
  * nothing says that the second one proves anything. */
-START_TEST(a_second_question_that_is_refused_does_no_harm)
+TEST_LOOP(events, a_second_question_that_is_refused_does_no_harm, 0, 2)
 {
     static const char *const calls[] = {"cuEventRecord", "cuEventCreate"};
     const struct tn_progress *progress = &arena_of(other)->progress;
@@ -357,10 +345,9 @@ START_TEST(a_second_question_that_is_refused_does_no_harm)
     (void)unit_alloc(pool, 64 * MIB, stream); /* looks whether it is done */
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Another stream's handle says nothing about the block's own stream. */
-START_TEST(frees_that_name_no_stream_or_another_ask_none)
+TEST(events, frees_that_name_no_stream_or_another_ask_none)
 {
     void *blocks[3];
 
@@ -371,10 +358,9 @@ START_TEST(frees_that_name_no_stream_or_another_ask_none)
     ck_assert_uint_eq(arena_of(other)->fallen_bytes, 128 * MIB);
     ck_assert_uint_eq(arena_of(other)->progress.asked_stamp, 0);
 }
-END_TEST
 
 /* As much is live as before: others get nothing of it. */
-START_TEST(frees_of_what_is_allocated_again_ask_none)
+TEST(events, frees_of_what_is_allocated_again_ask_none)
 {
     void *blocks[32];
     uint64_t recorded;
@@ -390,10 +376,9 @@ START_TEST(frees_of_what_is_allocated_again_ask_none)
     /* Those of allocations: the bytes between two double. */
     ck_assert_uint_le(sim.call_count("cuEventRecord"), recorded + 8);
 }
-END_TEST
 
 /* What the pool's lock comes between is counted on. */
-START_TEST(falls_go_on_behind_the_pools_lock)
+TEST(events, falls_go_on_behind_the_pools_lock)
 {
     void *blocks[32];
 
@@ -414,10 +399,9 @@ START_TEST(falls_go_on_behind_the_pools_lock)
     ck_assert_uint_ne(arena_of(other)->progress.asked_stamp, 0);
     ck_assert_uint_le(arena_of(other)->fallen_bytes, 2 * MIB);
 }
-END_TEST
 
 /* Questions in vain are counted to 32. */
-START_TEST(frees_ask_less_once_questions_were_long_in_vain)
+TEST(events, frees_ask_less_once_questions_were_long_in_vain)
 {
     uint64_t recorded = sim.call_count("cuEventRecord");
 
@@ -430,9 +414,8 @@ START_TEST(frees_ask_less_once_questions_were_long_in_vain)
     (void)unit_alloc(pool, 256 * MIB, stream);
     ck_assert_uint_eq(arena_of(other)->vain_asks, 0);
 }
-END_TEST
 
-START_TEST(a_stream_alone_is_never_asked)
+TEST(events, a_stream_alone_is_never_asked)
 {
     tarn_pool *own = unit_pool(device);
     uint64_t recorded = sim.call_count("cuEventRecord");
@@ -443,10 +426,9 @@ START_TEST(a_stream_alone_is_never_asked)
     }
     ck_assert_uint_eq(sim.call_count("cuEventRecord"), recorded);
 }
-END_TEST
 
 /* 1/16 of what is mapped: of 1 GiB 64 MiB. */
-START_TEST(a_stream_is_asked_after_frees_of_a_part_of_its_memory)
+TEST(events, a_stream_is_asked_after_frees_of_a_part_of_its_memory)
 {
     void *blocks[64];
 
@@ -466,10 +448,9 @@ START_TEST(a_stream_is_asked_after_frees_of_a_part_of_its_memory)
     unit_settle(pool);
     ck_assert_uint_ne(arena_of(other)->progress.asked_stamp, 0);
 }
-END_TEST
 
 /* Then nothing is proven, and nothing else happens. */
-START_TEST(an_event_that_is_refused_does_no_harm)
+TEST(events, an_event_that_is_refused_does_no_harm)
 {
     uint64_t before;
 
@@ -487,10 +468,9 @@ START_TEST(an_event_that_is_refused_does_no_harm)
     (void)unit_alloc(pool, 128 * MIB, stream);
     ck_assert_uint_eq(mapped(), before);
 }
-END_TEST
 
 /* The driver does not say whether the event is done: it may not be. */
-START_TEST(a_question_that_is_refused_proves_nothing)
+TEST(events, a_question_that_is_refused_proves_nothing)
 {
     uint64_t before;
 
@@ -504,7 +484,6 @@ START_TEST(a_question_that_is_refused_proves_nothing)
     ck_assert_uint_eq(arena_of(other)->progress.asked_stamp, 0); /* asked anew some time */
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 static void *working_on; /* the work still writes there */
 static bool makes_room_by_a_free;
@@ -554,8 +533,10 @@ static void make_arenas_of_streams_with_handles_used_again(void)
     make_arenas();
 }
 
+GROUP(again, make_arenas_of_streams_with_handles_used_again, .name = "handles used again")
+
 /* _i: its next attempt finds the memory freed; it grows, with places which memory has left. */
-START_TEST(a_stream_that_the_program_destroys_meanwhile_is_not_asked)
+TEST_LOOP(again, a_stream_that_the_program_destroys_meanwhile_is_not_asked, 0, 2)
 {
     struct tn_arena *arena = arena_of(other);
     char *freed = unit_alloc(pool, 64 * MIB, other);
@@ -578,42 +559,4 @@ START_TEST(a_stream_that_the_program_destroys_meanwhile_is_not_asked)
         sim.resume_work();
     OK(tarn_pool_trim(pool, NULL)); /* waits for the work of the stream that is gone */
     OK(tarn_pool_validate(pool));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("proofs");
-    TCase *tcase = tcase_create("events");
-
-    tcase_add_checked_fixture(tcase, make_arenas, NULL);
-    tcase_add_test(tcase, memory_moves_to_another_stream_once_an_event_is_done);
-    tcase_add_test(tcase, memory_does_not_move_before_the_event_is_done);
-    tcase_add_test(tcase, an_event_proves_nothing_of_later_frees);
-    tcase_add_test(tcase, an_event_proves_nothing_of_what_a_restore_freed);
-    tcase_add_test(tcase, a_restore_says_what_it_has_freed);
-    tcase_add_test(tcase, a_capture_grows_without_memory_of_streams);
-    tcase_add_test(tcase, a_move_that_fails_leaves_the_other_its_memory);
-    tcase_add_test(tcase, a_move_that_fails_leaves_each_heap_its_chunks);
-    tcase_add_test(tcase, memory_that_waited_for_another_stream_counts);
-    tcase_add_test(tcase, where_nothing_moves_no_stream_is_asked);
-    tcase_add_test(tcase, streams_are_asked_less_where_nobody_grows);
-    tcase_add_loop_test(tcase, frees_that_name_their_stream_ask_it, 0, 2);
-    tcase_add_test(tcase, frees_ask_where_less_is_live_than_at_most_since_the_lock);
-    tcase_add_test(tcase, questions_prove_all_that_was_freed_until_the_last);
-    tcase_add_loop_test(tcase, a_second_question_that_is_refused_does_no_harm, 0, 2);
-    tcase_add_test(tcase, frees_that_name_no_stream_or_another_ask_none);
-    tcase_add_test(tcase, frees_of_what_is_allocated_again_ask_none);
-    tcase_add_test(tcase, falls_go_on_behind_the_pools_lock);
-    tcase_add_test(tcase, frees_ask_less_once_questions_were_long_in_vain);
-    tcase_add_test(tcase, a_stream_alone_is_never_asked);
-    tcase_add_test(tcase, a_stream_is_asked_after_frees_of_a_part_of_its_memory);
-    tcase_add_test(tcase, an_event_that_is_refused_does_no_harm);
-    tcase_add_test(tcase, a_question_that_is_refused_proves_nothing);
-    suite_add_tcase(suite, tcase);
-    tcase = tcase_create("handles used again");
-    tcase_add_checked_fixture(tcase, make_arenas_of_streams_with_handles_used_again, NULL);
-    tcase_add_loop_test(tcase, a_stream_that_the_program_destroys_meanwhile_is_not_asked, 0, 2);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

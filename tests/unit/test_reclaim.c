@@ -19,23 +19,23 @@ static uint64_t waits(void)
     return atomic_load(&device->gpu.calls[TN_CALL_WAIT]);
 }
 
-START_TEST(an_empty_pool_gives_nothing_and_waits_for_nothing)
+GROUP(pool, make_pool)
+
+TEST(pool, an_empty_pool_gives_nothing_and_waits_for_nothing)
 {
     ck_assert_uint_eq(trim(true), 0);
     ck_assert_uint_eq(waits(), 0);
 }
-END_TEST
 
-START_TEST(live_memory_stays)
+TEST(pool, live_memory_stays)
 {
     (void)unit_alloc(pool, 32 * MIB, stream);
     ck_assert_uint_eq(trim(true), 0);
     ck_assert_uint_eq(waits(), 0);
     ck_assert_uint_eq(unit_stats(pool).mapped_bytes, 32 * MIB);
 }
-END_TEST
 
-START_TEST(free_memory_goes_after_a_wait)
+TEST(pool, free_memory_goes_after_a_wait)
 {
     OK(tarn_free(unit_alloc(pool, 32 * MIB, stream)));
     ck_assert_uint_eq(trim(false), 0);
@@ -44,18 +44,16 @@ START_TEST(free_memory_goes_after_a_wait)
     ck_assert_uint_eq(waits(), 1);
     ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
 }
-END_TEST
 
-START_TEST(proven_memory_goes_without_a_wait)
+TEST(pool, proven_memory_goes_without_a_wait)
 {
     OK(tarn_free(unit_alloc(pool, 32 * MIB, stream)));
     OK(tn_gpu_wait_idle(&device->gpu));
     ck_assert_uint_eq(trim(true), 32 * MIB);
     ck_assert_uint_eq(waits(), 1);
 }
-END_TEST
 
-START_TEST(what_is_proven_goes_even_when_the_wait_fails)
+TEST(pool, what_is_proven_goes_even_when_the_wait_fails)
 {
     uint64_t freed = 7;
 
@@ -68,9 +66,8 @@ START_TEST(what_is_proven_goes_even_when_the_wait_fails)
     ck_assert_uint_eq(freed, 32 * MIB);
     ck_assert_uint_eq(trim(true), 8 * MIB);
 }
-END_TEST
 
-START_TEST(a_trim_breaks_no_capture)
+TEST(pool, a_trim_breaks_no_capture)
 {
     tarn_capture *capture = unit_begin(pool, other);
 
@@ -79,7 +76,6 @@ START_TEST(a_trim_breaks_no_capture)
     ck_assert_uint_eq(trim(true), 0);
     OK(tarn_graph_destroy(unit_end(capture)));
 }
-END_TEST
 
 static int unlocks_before_drop; /* 0: nothing is dropped */
 
@@ -156,7 +152,7 @@ static tn_cu_graph own_graph(tarn_pool *of)
 
 /* _i: by the pool or the device; of a pool of the program's or of the capture. Nobody has noticed
  * the end of the capture. */
-START_TEST(the_memory_of_a_graph_that_the_program_destroyed_goes)
+TEST_LOOP(pool, the_memory_of_a_graph_that_the_program_destroyed_goes, 0, 3)
 {
     tn_cu_graph graph = own_graph(_i < 2 ? pool : NULL);
     tn_cu_graph clone = test_clone(graph); /* a graph that was never copied goes at once */
@@ -168,10 +164,9 @@ START_TEST(the_memory_of_a_graph_that_the_program_destroyed_goes)
     ck_assert_int_eq(slept_ns, 100000);
     ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
 }
-END_TEST
 
 /* An earlier trim has awaited it in vain. */
-START_TEST(the_memory_of_a_clone_that_the_program_destroyed_goes)
+TEST_LOOP(pool, the_memory_of_a_clone_that_the_program_destroyed_goes, 0, 2)
 {
     tarn_graph *graph = unit_graph(pool, stream, 4 * MIB, NULL);
     tn_cu_graph clone = test_clone(graph->driver_graph);
@@ -186,10 +181,9 @@ START_TEST(the_memory_of_a_clone_that_the_program_destroyed_goes)
     ck_assert_uint_eq(trim_by_our_clock(_i == 1), 4 * MIB);
     ck_assert_int_eq(slept_ns, 100000);
 }
-END_TEST
 
 /* However many passes a trim makes. */
-START_TEST(a_graph_that_lives_on_costs_a_trim_250_us)
+TEST_LOOP(pool, a_graph_that_lives_on_costs_a_trim_250_us, 0, 2)
 {
     tn_cu_graph graph = own_graph(pool);
 
@@ -199,9 +193,8 @@ START_TEST(a_graph_that_lives_on_costs_a_trim_250_us)
     ck_assert_uint_eq(waits(), 1);
     test_destroy_graph(graph);
 }
-END_TEST
 
-START_TEST(a_tarn_graph_costs_a_trim_nothing)
+TEST_LOOP(pool, a_tarn_graph_costs_a_trim_nothing, 0, 2)
 {
     tarn_graph *captured = unit_graph(pool, stream, 4 * MIB, NULL);
     tarn_graph *adopted;
@@ -212,9 +205,8 @@ START_TEST(a_tarn_graph_costs_a_trim_nothing)
     OK(tarn_graph_destroy(captured));
     OK(tarn_graph_destroy(adopted));
 }
-END_TEST
 
-START_TEST(memory_whose_hold_goes_behind_a_trims_look_goes_too)
+TEST(pool, memory_whose_hold_goes_behind_a_trims_look_goes_too)
 {
     sim.delay_destructors(10000000);
     OK(tarn_graph_destroy(unit_graph(pool, stream, 4 * MIB, NULL)));
@@ -224,10 +216,9 @@ START_TEST(memory_whose_hold_goes_behind_a_trims_look_goes_too)
     ck_assert_uint_eq(trim(true), 4 * MIB);
     ck_assert_int_eq(unlocks_before_drop, 0);
 }
-END_TEST
 
 /* Freed behind its capture: the hold goes first, and only a wait for the device proves the rest. */
-START_TEST(memory_that_waits_for_a_hold_and_then_for_the_device_goes_too)
+TEST_LOOP(pool, memory_that_waits_for_a_hold_and_then_for_the_device_goes_too, 0, 2)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     void *address = unit_alloc(pool, 4 * MIB, stream);
@@ -244,10 +235,9 @@ START_TEST(memory_that_waits_for_a_hold_and_then_for_the_device_goes_too)
     ck_assert_uint_eq(freed, 4 * MIB);
     ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
 }
-END_TEST
 
 /* Freed, used on another stream, and that use over by the time the device was waited for. */
-START_TEST(memory_that_waited_for_another_stream_goes_too)
+TEST(pool, memory_that_waited_for_another_stream_goes_too)
 {
     void *address = unit_alloc(pool, 32 * MIB, stream);
 
@@ -257,10 +247,9 @@ START_TEST(memory_that_waited_for_another_stream_goes_too)
     ck_assert_uint_eq(trim(true), 32 * MIB);
     ck_assert_uint_eq(unit_stats(pool).pending_count, 0);
 }
-END_TEST
 
 /* Freed where its chunks belong to another order by now: only a wait for the device proves it. */
-START_TEST(memory_that_waits_for_a_proof_goes_too)
+TEST(pool, memory_that_waits_for_a_proof_goes_too)
 {
     void *kept = unit_alloc(pool, 4096, stream);
     void *freed = unit_alloc(pool, 4096, stream);
@@ -277,9 +266,10 @@ START_TEST(memory_that_waits_for_a_proof_goes_too)
     ck_assert_uint_eq(unit_stats(pool).pending_count, 0);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_device_trims_all_its_pools)
+GROUP(device, make_pool)
+
+TEST(device, a_device_trims_all_its_pools)
 {
     tarn_pool *second = unit_pool(device);
     uint64_t freed = 7;
@@ -299,10 +289,9 @@ START_TEST(a_device_trims_all_its_pools)
     ck_assert_uint_eq(freed, 0);
     ck_assert_uint_eq(waits(), 1);
 }
-END_TEST
 
 /* _i: how much of 56 MiB is to stay, in units of 8 MiB: less, just as much and more than the newest pool has. */
-START_TEST(a_device_trim_stops_inside_a_pool)
+TEST_LOOP(device, a_device_trim_stops_inside_a_pool, 0, 8)
 {
     tarn_pool *second = unit_pool_of(device, "second", 0);
     uint64_t keep_bytes = (uint64_t)_i * 8 * MIB;
@@ -322,34 +311,4 @@ START_TEST(a_device_trim_stops_inside_a_pool)
     ck_assert_uint_eq(waits(), _i < 7 ? 1 : 0);
     OK(tarn_pool_validate(pool));
     OK(tarn_pool_validate(second));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("reclaim");
-    TCase *pools = tcase_create("pool");
-    TCase *devices = tcase_create("device");
-
-    tcase_add_checked_fixture(pools, make_pool, NULL);
-    tcase_add_test(pools, an_empty_pool_gives_nothing_and_waits_for_nothing);
-    tcase_add_test(pools, live_memory_stays);
-    tcase_add_test(pools, free_memory_goes_after_a_wait);
-    tcase_add_test(pools, proven_memory_goes_without_a_wait);
-    tcase_add_test(pools, what_is_proven_goes_even_when_the_wait_fails);
-    tcase_add_test(pools, a_trim_breaks_no_capture);
-    tcase_add_loop_test(pools, the_memory_of_a_graph_that_the_program_destroyed_goes, 0, 3);
-    tcase_add_loop_test(pools, the_memory_of_a_clone_that_the_program_destroyed_goes, 0, 2);
-    tcase_add_loop_test(pools, a_graph_that_lives_on_costs_a_trim_250_us, 0, 2);
-    tcase_add_loop_test(pools, a_tarn_graph_costs_a_trim_nothing, 0, 2);
-    tcase_add_test(pools, memory_whose_hold_goes_behind_a_trims_look_goes_too);
-    tcase_add_loop_test(pools, memory_that_waits_for_a_hold_and_then_for_the_device_goes_too, 0, 2);
-    tcase_add_test(pools, memory_that_waited_for_another_stream_goes_too);
-    tcase_add_test(pools, memory_that_waits_for_a_proof_goes_too);
-    suite_add_tcase(suite, pools);
-    tcase_add_checked_fixture(devices, make_pool, NULL);
-    tcase_add_test(devices, a_device_trims_all_its_pools);
-    tcase_add_loop_test(devices, a_device_trim_stops_inside_a_pool, 0, 8);
-    suite_add_tcase(suite, devices);
-    return test_main(suite);
 }

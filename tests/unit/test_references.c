@@ -114,7 +114,9 @@ static void launch_packed(const struct params *given, size_t bytes)
     test_launch_kernel(stream, kernel, NULL, extra);
 }
 
-START_TEST(a_kernels_addresses_are_found_in_parameters_and_structs)
+GROUP(kernels, open_device)
+
+TEST(kernels, a_kernels_addresses_are_found_in_parameters_and_structs)
 {
     tn_cu_graph graph;
 
@@ -130,9 +132,8 @@ START_TEST(a_kernels_addresses_are_found_in_parameters_and_structs)
     ck_assert_str_eq(references.nodes[0].kernel, "unit_references");
     drop(graph);
 }
-END_TEST
 
-START_TEST(a_packed_buffer_is_looked_through_by_its_layout)
+TEST(kernels, a_packed_buffer_is_looked_through_by_its_layout)
 {
     tn_cu_graph graph;
 
@@ -145,9 +146,8 @@ START_TEST(a_packed_buffer_is_looked_through_by_its_layout)
     expect_word(1, 0, block, 2, 32);
     drop(graph);
 }
-END_TEST
 
-START_TEST(of_a_kernel_without_parameters_nothing_is_missing)
+TEST(kernels, of_a_kernel_without_parameters_nothing_is_missing)
 {
     tn_cu_graph graph;
 
@@ -158,10 +158,9 @@ START_TEST(of_a_kernel_without_parameters_nothing_is_missing)
     ck_assert_int_eq(references.nodes[0].inspection, TARN_INSPECTED);
     drop(graph);
 }
-END_TEST
 
 /* As of a kernel that was compiled before CUDA told of parameters. */
-START_TEST(a_kernel_whose_parameters_the_driver_does_not_tell_is_said_to_be_one)
+TEST(kernels, a_kernel_whose_parameters_the_driver_does_not_tell_is_said_to_be_one)
 {
     tn_cu_graph graph;
 
@@ -179,9 +178,8 @@ START_TEST(a_kernel_whose_parameters_the_driver_does_not_tell_is_said_to_be_one)
     ck_assert_uint_eq(references.items[1].offset, 16);
     drop(graph);
 }
-END_TEST
 
-START_TEST(memory_that_is_nobodys_is_no_address)
+TEST(kernels, memory_that_is_nobodys_is_no_address)
 {
     char *freed = test_linear_alloc(BYTES);
     void *host = malloc(BYTES);
@@ -196,9 +194,8 @@ START_TEST(memory_that_is_nobodys_is_no_address)
     drop(graph);
     free(host);
 }
-END_TEST
 
-START_TEST(freed_memory_of_tarns_is_an_address)
+TEST(kernels, freed_memory_of_tarns_is_an_address)
 {
     tn_cu_graph graph;
 
@@ -213,9 +210,10 @@ START_TEST(freed_memory_of_tarns_is_an_address)
     expect_word(0, 0, block, 1, 0);
     drop(graph);
 }
-END_TEST
 
-START_TEST(copies_and_sets_name_what_they_touch)
+GROUP(others, open_device)
+
+TEST(others, copies_and_sets_name_what_they_touch)
 {
     static char pageable[256];
     tn_cu_graph graph;
@@ -239,10 +237,9 @@ START_TEST(copies_and_sets_name_what_they_touch)
     ck_assert(!references.items[3].may_be_host);
     drop(graph);
 }
-END_TEST
 
 /* Three planes of two rows out of larger ones, from the second row of the second plane on. */
-START_TEST(copies_of_planes_reach_from_their_first_byte_to_their_last)
+TEST(others, copies_of_planes_reach_from_their_first_byte_to_their_last)
 {
     tn_cu_graph graph;
 
@@ -269,14 +266,13 @@ START_TEST(copies_of_planes_reach_from_their_first_byte_to_their_last)
     ck_assert_uint_eq(references.items[1].bytes, (2 * 2 + 1) * 32 + 16);
     drop(graph);
 }
-END_TEST
 
 static void host_function(void *user)
 {
     (void)user;
 }
 
-START_TEST(host_functions_and_batches_name_theirs)
+TEST(others, host_functions_and_batches_name_theirs)
 {
     tn_cu_graph graph;
 
@@ -292,10 +288,9 @@ START_TEST(host_functions_and_batches_name_theirs)
     ck_assert_uint_eq(references.items[1].bytes, 4);
     drop(graph);
 }
-END_TEST
 
 /* Before the graph has run the driver knows no memory there. */
-START_TEST(what_an_allocation_node_gives_is_an_address)
+TEST(others, what_an_allocation_node_gives_is_an_address)
 {
     tn_cu_graph graph;
     char *address[3];
@@ -317,10 +312,9 @@ START_TEST(what_an_allocation_node_gives_is_an_address)
     expect_word(4, 3, address[2] + BYTES - 1, 2, 0);
     drop(graph);
 }
-END_TEST
 
 /* The driver gives lower addresses to later graphs: here to the body, whose nodes come last. */
-START_TEST(what_allocation_nodes_of_a_body_give_is_an_address)
+TEST(others, what_allocation_nodes_of_a_body_give_is_an_address)
 {
     tarn_audit_body body = {0};
     tn_cu_graph graph;
@@ -348,9 +342,8 @@ START_TEST(what_allocation_nodes_of_a_body_give_is_an_address)
     drop(graph);
     test_destroy_graph((tn_cu_graph)body.graph);
 }
-END_TEST
 
-START_TEST(child_graphs_are_looked_into) /* G4 */
+TEST(others, child_graphs_are_looked_into) /* G4 */
 {
     tn_cu_graph inner;
     tn_cu_graph middle = test_graph();
@@ -381,9 +374,8 @@ START_TEST(child_graphs_are_looked_into) /* G4 */
     expect(3, 7, TARN_PLACE_DESTINATION, linear);
     drop(graph);
 }
-END_TEST
 
-START_TEST(a_conditional_nodes_bodies_are_said_to_be_missing) /* G4 */
+TEST(others, a_conditional_nodes_bodies_are_said_to_be_missing) /* G4 */
 {
     tn_cu_graph graph;
 
@@ -394,9 +386,8 @@ START_TEST(a_conditional_nodes_bodies_are_said_to_be_missing) /* G4 */
     ck_assert_int_eq(references.nodes[0].inspection, TARN_INSPECTION_NO_BODIES);
     drop(graph);
 }
-END_TEST
 
-START_TEST(the_driver_is_asked_for_each_word_once)
+TEST(kernels, the_driver_is_asked_for_each_word_once)
 {
     tn_cu_graph graph;
     uint64_t calls;
@@ -411,10 +402,9 @@ START_TEST(the_driver_is_asked_for_each_word_once)
     ck_assert_uint_eq(sim.call_count("cuPointerGetAttributes") - calls, 502);
     drop(graph);
 }
-END_TEST
 
 /* Each allocation fails in its turn, and each call of the driver: nothing is left. */
-START_TEST(what_fails_leaves_nothing)
+TEST(others, what_fails_leaves_nothing)
 {
     static const char *const calls[] = {"cuGraphGetNodes",
                                         "cuGraphNodeGetType",
@@ -453,11 +443,10 @@ START_TEST(what_fails_leaves_nothing)
     }
     drop(graph);
 }
-END_TEST
 
 /* The lower half of a word of a struct that is less than 1 MiB may be a number beside a gap; that of a parameter of its own
  * is an address. */
-START_TEST(small_lower_halves_of_structs_may_be_numbers)
+TEST(others, small_lower_halves_of_structs_may_be_numbers)
 {
     const uint64_t base = (uint64_t)0x1234 << 32;
     struct params params = {.address = base + 999};
@@ -476,10 +465,9 @@ START_TEST(small_lower_halves_of_structs_may_be_numbers)
     ck_assert(references.items[3].may_be_number);
     tn_address_table_set(base, 1, NULL);
 }
-END_TEST
 
 /* An array of bytes, each the one before it or one more, may end in the middle of a word. */
-START_TEST(ends_of_arrays_of_bytes_may_be_numbers)
+TEST(others, ends_of_arrays_of_bytes_may_be_numbers)
 {
     static const struct {
         uint64_t before; /* the four bytes in front of the word, and its lowest */
@@ -506,10 +494,9 @@ START_TEST(ends_of_arrays_of_bytes_may_be_numbers)
         drop(graph);
     }
 }
-END_TEST
 
 /* Zeros are in most structs, and most addresses begin with one; and 0 is not 255 and one more. */
-START_TEST(addresses_are_no_ends_of_arrays_of_bytes)
+TEST(others, addresses_are_no_ends_of_arrays_of_bytes)
 {
     static const uint64_t before[] = {0, UINT64_MAX};
     struct params params = {.address = 0};
@@ -528,10 +515,9 @@ START_TEST(addresses_are_no_ends_of_arrays_of_bytes)
         drop(graph);
     }
 }
-END_TEST
 
 /* Every place of a struct is looked at, whatever stands around it. */
-START_TEST(an_address_is_found_among_numbers)
+TEST(others, an_address_is_found_among_numbers)
 {
     struct params params = {.small = 1};
     void *values[] = {&params.small, &params.address, params.block};
@@ -548,10 +534,9 @@ START_TEST(an_address_is_found_among_numbers)
         tn_references_drop(&references);
     }
 }
-END_TEST
 
 /* Some at a time, nodes are read whole, each once, in their order. */
-START_TEST(nodes_are_read_as_many_as_are_asked_for)
+TEST(others, nodes_are_read_as_many_as_are_asked_for)
 {
     enum { NODES = 100, ENOUGH = 2 };
     tn_cu_graph graph;
@@ -585,34 +570,4 @@ START_TEST(nodes_are_read_as_many_as_are_asked_for)
     ck_assert_uint_eq(seen, NODES);
     ck_assert_uint_eq(references.next, NODES);
     ck_assert_uint_gt(reads, 1); /* not all at once */
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("references");
-    TCase *kernels = test_case(suite, "kernels", open_device, NULL);
-    TCase *others = test_case(suite, "others", open_device, NULL);
-
-    tcase_add_test(kernels, a_kernels_addresses_are_found_in_parameters_and_structs);
-    tcase_add_test(kernels, a_packed_buffer_is_looked_through_by_its_layout);
-    tcase_add_test(kernels, of_a_kernel_without_parameters_nothing_is_missing);
-    tcase_add_test(kernels, a_kernel_whose_parameters_the_driver_does_not_tell_is_said_to_be_one);
-    tcase_add_test(kernels, memory_that_is_nobodys_is_no_address);
-    tcase_add_test(kernels, freed_memory_of_tarns_is_an_address);
-    tcase_add_test(kernels, the_driver_is_asked_for_each_word_once);
-    tcase_add_test(others, copies_and_sets_name_what_they_touch);
-    tcase_add_test(others, copies_of_planes_reach_from_their_first_byte_to_their_last);
-    tcase_add_test(others, host_functions_and_batches_name_theirs);
-    tcase_add_test(others, what_an_allocation_node_gives_is_an_address);
-    tcase_add_test(others, what_allocation_nodes_of_a_body_give_is_an_address);
-    tcase_add_test(others, child_graphs_are_looked_into);
-    tcase_add_test(others, a_conditional_nodes_bodies_are_said_to_be_missing);
-    tcase_add_test(others, what_fails_leaves_nothing);
-    tcase_add_test(others, small_lower_halves_of_structs_may_be_numbers);
-    tcase_add_test(others, ends_of_arrays_of_bytes_may_be_numbers);
-    tcase_add_test(others, addresses_are_no_ends_of_arrays_of_bytes);
-    tcase_add_test(others, an_address_is_found_among_numbers);
-    tcase_add_test(others, nodes_are_read_as_many_as_are_asked_for);
-    return test_main(suite);
 }

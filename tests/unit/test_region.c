@@ -70,7 +70,9 @@ static void fini_clean(void)
     ck_assert_int_eq(tn_host_outstanding(), host_before);
 }
 
-START_TEST(the_first_region_lies_at_the_first_hint)
+GROUP(init, open_gpu)
+
+TEST(init, the_first_region_lies_at_the_first_hint)
 {
     OK(tn_regions_init(&regions, &gpu, 64 * TN_GIB));
     if (HINTS_ARE_KEPT)
@@ -81,9 +83,8 @@ START_TEST(the_first_region_lies_at_the_first_hint)
     expect_free(regions.first, 2048);
     fini_clean();
 }
-END_TEST
 
-START_TEST(a_region_that_is_moved_is_kept_after_the_last_hint)
+TEST(init, a_region_that_is_moved_is_kept_after_the_last_hint)
 {
     uint64_t calls = sim.call_count("cuMemAddressReserve");
 
@@ -97,9 +98,8 @@ START_TEST(a_region_that_is_moved_is_kept_after_the_last_hint)
     tn_regions_give(&regions, regions.first->base, 1);
     fini_clean();
 }
-END_TEST
 
-START_TEST(a_size_that_is_refused_is_halved)
+TEST(init, a_size_that_is_refused_is_halved)
 {
     sim.set_hints(2, 8 * GIB);
     OK(tn_regions_init(&regions, &gpu, 4 * TN_TIB));
@@ -107,9 +107,8 @@ START_TEST(a_size_that_is_refused_is_halved)
     ck_assert_uint_eq(atomic_load(&regions.reserved_bytes), 8 * TN_GIB);
     fini_clean();
 }
-END_TEST
 
-START_TEST(less_than_a_gigabyte_is_no_region)
+TEST(init, less_than_a_gigabyte_is_no_region)
 {
     sim.set_hints(2, GIB - 1);
     STATUS(TARN_ERR_ADDRESS_SPACE, tn_regions_init(&regions, &gpu, 4 * TN_TIB));
@@ -120,10 +119,9 @@ START_TEST(less_than_a_gigabyte_is_no_region)
     ck_assert_uint_eq(regions.first->bytes, TN_GIB);
     fini_clean();
 }
-END_TEST
 
 /* Where no entry of the table of addresses is. */
-START_TEST(addresses_of_more_than_48_bits_are_no_region)
+TEST(init, addresses_of_more_than_48_bits_are_no_region)
 {
     moved_up = (uint64_t)1 << 48;
     STATUS(TARN_ERR_ADDRESS_SPACE, tn_regions_init(&regions, &gpu, 4 * TN_GIB));
@@ -134,9 +132,8 @@ START_TEST(addresses_of_more_than_48_bits_are_no_region)
     OK(tn_regions_init(&regions, &gpu, 4 * TN_GIB));
     fini_clean();
 }
-END_TEST
 
-START_TEST(a_driver_that_fails_is_not_asked_for_less)
+TEST(init, a_driver_that_fails_is_not_asked_for_less)
 {
     uint64_t calls = sim.call_count("cuMemAddressReserve");
 
@@ -146,9 +143,8 @@ START_TEST(a_driver_that_fails_is_not_asked_for_less)
     test_same_ledger(&before);
     ck_assert_int_eq(tn_host_outstanding(), host_before);
 }
-END_TEST
 
-START_TEST(no_region_without_host_memory)
+TEST(init, no_region_without_host_memory)
 {
     for (uint64_t nth = 1; nth <= 2; nth++) {
         (void)tn_host_plan_fault(nth, false);
@@ -158,9 +154,10 @@ START_TEST(no_region_without_host_memory)
         ck_assert_int_eq(tn_host_outstanding(), host_before);
     }
 }
-END_TEST
 
-START_TEST(the_lowest_run_that_fits_is_taken)
+GROUP(slots, open_gpu, .name = "take and give")
+
+TEST(slots, the_lowest_run_that_fits_is_taken)
 {
     uint64_t base;
 
@@ -178,10 +175,9 @@ START_TEST(the_lowest_run_that_fits_is_taken)
     expect_free(regions.first, 2048);
     fini_clean();
 }
-END_TEST
 
 /* Whatever becomes of the slots: another segment may be there by now, and what was there before was memory, too. */
-START_TEST(pages_that_ever_were_mapped_are_known)
+TEST(slots, pages_that_ever_were_mapped_are_known)
 {
     uint64_t base;
 
@@ -204,9 +200,8 @@ START_TEST(pages_that_ever_were_mapped_are_known)
     tn_regions_give(&regions, regions.first->next->base, 1);
     fini_clean();
 }
-END_TEST
 
-START_TEST(a_run_may_cross_the_words_of_the_map)
+TEST(slots, a_run_may_cross_the_words_of_the_map)
 {
     uint64_t base;
 
@@ -221,9 +216,8 @@ START_TEST(a_run_may_cross_the_words_of_the_map)
     tn_regions_give(&regions, base, 265);
     fini_clean();
 }
-END_TEST
 
-START_TEST(full_words_of_the_map_are_passed_over)
+TEST(slots, full_words_of_the_map_are_passed_over)
 {
     uint64_t base;
 
@@ -236,9 +230,8 @@ START_TEST(full_words_of_the_map_are_passed_over)
     tn_regions_give(&regions, base, 65);
     fini_clean();
 }
-END_TEST
 
-START_TEST(a_run_ends_at_a_full_word_of_the_map)
+TEST(slots, a_run_ends_at_a_full_word_of_the_map)
 {
     uint64_t base;
 
@@ -253,9 +246,8 @@ START_TEST(a_run_ends_at_a_full_word_of_the_map)
     tn_regions_give(&regions, base + 129 * TN_SLOT_BYTES, 63);
     fini_clean();
 }
-END_TEST
 
-START_TEST(a_full_region_is_followed_by_a_second)
+TEST(slots, a_full_region_is_followed_by_a_second)
 {
     uint64_t first;
     uint64_t second;
@@ -276,9 +268,8 @@ START_TEST(a_full_region_is_followed_by_a_second)
     tn_regions_give(&regions, second, 1);
     fini_clean();
 }
-END_TEST
 
-START_TEST(a_region_whose_free_slots_lie_apart_is_followed_by_a_second)
+TEST(slots, a_region_whose_free_slots_lie_apart_is_followed_by_a_second)
 {
     uint64_t first;
     uint64_t second;
@@ -298,9 +289,8 @@ START_TEST(a_region_whose_free_slots_lie_apart_is_followed_by_a_second)
     tn_regions_give(&regions, first, 32);
     fini_clean();
 }
-END_TEST
 
-START_TEST(a_run_larger_than_a_region_gets_one_of_its_size)
+TEST(slots, a_run_larger_than_a_region_gets_one_of_its_size)
 {
     uint64_t base;
 
@@ -313,9 +303,8 @@ START_TEST(a_run_larger_than_a_region_gets_one_of_its_size)
     tn_regions_give(&regions, base, 65);
     fini_clean();
 }
-END_TEST
 
-START_TEST(addresses_that_were_never_taken_are_not_listed)
+TEST(slots, addresses_that_were_never_taken_are_not_listed)
 {
     struct tn_range range;
     uint64_t first;
@@ -337,9 +326,8 @@ START_TEST(addresses_that_were_never_taken_are_not_listed)
     tn_regions_give(&regions, first, 1);
     tn_regions_fini(&regions);
 }
-END_TEST
 
-START_TEST(regions_are_listed_as_far_as_there_is_room)
+TEST(slots, regions_are_listed_as_far_as_there_is_room)
 {
     struct tn_range ranges[3] = {{0}};
     uint64_t first;
@@ -365,9 +353,8 @@ START_TEST(regions_are_listed_as_far_as_there_is_room)
     tn_regions_give(&regions, second, 32);
     fini_clean();
 }
-END_TEST
 
-START_TEST(regions_go_when_all_of_their_slots_are_free_but_for_the_first)
+TEST(slots, regions_go_when_all_of_their_slots_are_free_but_for_the_first)
 {
     uint64_t slots = TN_GIB / TN_SLOT_BYTES;
     uint64_t bases[3];
@@ -396,9 +383,8 @@ START_TEST(regions_go_when_all_of_their_slots_are_free_but_for_the_first)
     expect_free(regions.first, slots);
     fini_clean();
 }
-END_TEST
 
-START_TEST(a_second_region_that_is_refused_changes_nothing)
+TEST(slots, a_second_region_that_is_refused_changes_nothing)
 {
     uint64_t base = 7;
 
@@ -414,9 +400,8 @@ START_TEST(a_second_region_that_is_refused_changes_nothing)
     expect_free(regions.first, 32);
     fini_clean();
 }
-END_TEST
 
-START_TEST(what_is_needed_is_never_halved_below)
+TEST(slots, what_is_needed_is_never_halved_below)
 {
     uint64_t base = 7;
 
@@ -425,10 +410,11 @@ START_TEST(what_is_needed_is_never_halved_below)
     STATUS(TARN_ERR_ADDRESS_SPACE, tn_regions_take(&regions, 65, &base));
     fini_clean();
 }
-END_TEST
+
+GROUP(wrong, open_gpu)
 
 /* V2: a slot is free or taken, not given back twice. */
-START_TEST(giving_a_slot_back_twice_is_a_broken_contract)
+CONTRACT_TEST(wrong, giving_a_slot_back_twice_is_a_broken_contract)
 {
     uint64_t base;
 
@@ -437,58 +423,16 @@ START_TEST(giving_a_slot_back_twice_is_a_broken_contract)
     tn_regions_give(&regions, base, 2);
     tn_regions_give(&regions, base, 1);
 }
-END_TEST
 
 /* V3: with a free count that is too low the region would go while a slot is taken. */
-START_TEST(ending_with_a_slot_taken_is_a_broken_contract)
+CONTRACT_TEST(wrong, ending_with_a_slot_taken_is_a_broken_contract)
 {
     OK(tn_regions_init(&regions, &gpu, TN_GIB));
     (void)take(1);
     tn_regions_fini(&regions);
 }
-END_TEST
 
-START_TEST(a_size_that_is_no_power_of_two_is_a_broken_contract)
+CONTRACT_TEST(wrong, a_size_that_is_no_power_of_two_is_a_broken_contract)
 {
     OK(tn_regions_init(&regions, &gpu, 3 * TN_GIB));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("region");
-    TCase *init = tcase_create("init");
-    TCase *slots = tcase_create("take and give");
-    TCase *wrong = tcase_create("wrong");
-
-    tcase_add_checked_fixture(init, open_gpu, NULL);
-    tcase_add_test(init, the_first_region_lies_at_the_first_hint);
-    tcase_add_test(init, a_region_that_is_moved_is_kept_after_the_last_hint);
-    tcase_add_test(init, a_size_that_is_refused_is_halved);
-    tcase_add_test(init, less_than_a_gigabyte_is_no_region);
-    tcase_add_test(init, addresses_of_more_than_48_bits_are_no_region);
-    tcase_add_test(init, a_driver_that_fails_is_not_asked_for_less);
-    tcase_add_test(init, no_region_without_host_memory);
-    suite_add_tcase(suite, init);
-    tcase_add_checked_fixture(slots, open_gpu, NULL);
-    tcase_add_test(slots, the_lowest_run_that_fits_is_taken);
-    tcase_add_test(slots, pages_that_ever_were_mapped_are_known);
-    tcase_add_test(slots, a_run_may_cross_the_words_of_the_map);
-    tcase_add_test(slots, full_words_of_the_map_are_passed_over);
-    tcase_add_test(slots, a_run_ends_at_a_full_word_of_the_map);
-    tcase_add_test(slots, a_full_region_is_followed_by_a_second);
-    tcase_add_test(slots, a_region_whose_free_slots_lie_apart_is_followed_by_a_second);
-    tcase_add_test(slots, a_run_larger_than_a_region_gets_one_of_its_size);
-    tcase_add_test(slots, addresses_that_were_never_taken_are_not_listed);
-    tcase_add_test(slots, regions_are_listed_as_far_as_there_is_room);
-    tcase_add_test(slots, regions_go_when_all_of_their_slots_are_free_but_for_the_first);
-    tcase_add_test(slots, a_second_region_that_is_refused_changes_nothing);
-    tcase_add_test(slots, what_is_needed_is_never_halved_below);
-    suite_add_tcase(suite, slots);
-    tcase_add_checked_fixture(wrong, open_gpu, NULL);
-    unit_add_contract_test(wrong, giving_a_slot_back_twice_is_a_broken_contract);
-    unit_add_contract_test(wrong, ending_with_a_slot_taken_is_a_broken_contract);
-    unit_add_contract_test(wrong, a_size_that_is_no_power_of_two_is_a_broken_contract);
-    suite_add_tcase(suite, wrong);
-    return test_main(suite);
 }

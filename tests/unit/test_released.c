@@ -22,7 +22,9 @@ static void expect(uint64_t ready_count, uint64_t parked_count)
     ck_assert_uint_eq(tn_ending_count(device, TN_ENDING_PARKED), parked_count);
 }
 
-START_TEST(a_pool_without_claims_is_ready_once_released)
+GROUP(released, make_pools)
+
+TEST(released, a_pool_without_claims_is_ready_once_released)
 {
     expect(0, 0);
     for (size_t i = 0; i < 3; i++)
@@ -34,9 +36,8 @@ START_TEST(a_pool_without_claims_is_ready_once_released)
     expect(0, 0);
     ck_assert_ptr_eq(device->pools, device->default_pool);
 }
-END_TEST
 
-START_TEST(a_claimed_pool_is_ready_when_the_claim_ends)
+TEST(released, a_claimed_pool_is_ready_when_the_claim_ends)
 {
     tn_pool_lock(pools[1]);
     pools[1]->claims.route_count = 1;
@@ -53,10 +54,9 @@ START_TEST(a_claimed_pool_is_ready_when_the_claim_ends)
     tn_device_end_released(device);
     ck_assert_uint_eq(atomic_load(&pools[1]->magic), 0);
 }
-END_TEST
 
 /* A thread that drops its pin before it sees the release looks at the pool again. */
-START_TEST(an_unpin_beside_a_release_ends_the_pool)
+TEST(released, an_unpin_beside_a_release_ends_the_pool)
 {
     tn_pool_pin(pools[2]);
     unit_release(pools[2]);
@@ -65,9 +65,8 @@ START_TEST(an_unpin_beside_a_release_ends_the_pool)
     tn_pool_unpin(pools[2]);
     ck_assert_uint_eq(atomic_load(&pools[2]->magic), 0);
 }
-END_TEST
 
-START_TEST(a_pool_claimed_again_is_passed_by)
+TEST(released, a_pool_claimed_again_is_passed_by)
 {
     unit_release(pools[0]);
     expect(1, 0);
@@ -87,9 +86,8 @@ START_TEST(a_pool_claimed_again_is_passed_by)
     tn_device_end_released(device);
     ck_assert_uint_eq(atomic_load(&pools[0]->magic), 0);
 }
-END_TEST
 
-START_TEST(places_are_left_from_anywhere)
+TEST(released, places_are_left_from_anywhere)
 {
     for (size_t i = 0; i < 3; i++) {
         tn_pool_pin(pools[i]); /* else they would end */
@@ -111,9 +109,8 @@ START_TEST(places_are_left_from_anywhere)
     for (size_t i = 0; i < 3; i++)
         tn_pool_unpin(pools[i]);
 }
-END_TEST
 
-START_TEST(a_pool_that_nobody_would_end_is_found)
+TEST(released, a_pool_that_nobody_would_end_is_found)
 {
     unit_release(pools[0]);
     tn_ending_put(pools[0], TN_ENDING_NOT);
@@ -125,21 +122,4 @@ START_TEST(a_pool_that_nobody_would_end_is_found)
     tn_lock_release(&pools[0]->lock);
     unit_release(pools[0]);
     tn_device_end_released(device);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("released");
-    TCase *tcase = tcase_create("released");
-
-    tcase_add_checked_fixture(tcase, make_pools, NULL);
-    tcase_add_test(tcase, a_pool_without_claims_is_ready_once_released);
-    tcase_add_test(tcase, a_claimed_pool_is_ready_when_the_claim_ends);
-    tcase_add_test(tcase, an_unpin_beside_a_release_ends_the_pool);
-    tcase_add_test(tcase, a_pool_claimed_again_is_passed_by);
-    tcase_add_test(tcase, places_are_left_from_anywhere);
-    tcase_add_test(tcase, a_pool_that_nobody_would_end_is_found);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -84,7 +84,9 @@ static tarn_graph *adding(uint32_t value)
     return unit_end(unit_adding(pool, stream, words, value));
 }
 
-START_TEST(a_single_graph_replays_on_any_stream)
+GROUP(replay, set_up)
+
+TEST(replay, a_single_graph_replays_on_any_stream)
 {
     tarn_graph *graph = adding(1);
 
@@ -94,10 +96,9 @@ START_TEST(a_single_graph_replays_on_any_stream)
     ck_assert(!atomic_load(&pool->replays->serialized));
     ck_assert_uint_eq(waits(), 0);
 }
-END_TEST
 
 /* The event behind the last replay went with its context, and so did the replay. */
-START_TEST(replays_go_on_when_the_context_of_the_last_one_is_gone)
+TEST(replay, replays_go_on_when_the_context_of_the_last_one_is_gone)
 {
     tarn_graph *one = adding(1);
     tarn_graph *two = adding(10);
@@ -119,10 +120,9 @@ START_TEST(replays_go_on_when_the_context_of_the_last_one_is_gone)
     ck_assert_uint_eq(waits(), 1);
     OK(tn_gpu_check(&device->gpu));
 }
-END_TEST
 
 /* G3 */
-START_TEST(several_graphs_replay_on_the_stream_of_the_first_replay)
+TEST(replay, several_graphs_replay_on_the_stream_of_the_first_replay)
 {
     tarn_graph *one = adding(1);
     tarn_graph *two = adding(10);
@@ -138,10 +138,9 @@ START_TEST(several_graphs_replay_on_the_stream_of_the_first_replay)
     test_expect_words(stream, words, 12, 16);
     ck_assert_uint_eq(waits(), 0);
 }
-END_TEST
 
 /* Where the kernel has no fence for one side alone. */
-START_TEST(a_single_graph_replays_behind_a_fence_of_its_own)
+TEST(replay, a_single_graph_replays_behind_a_fence_of_its_own)
 {
     tarn_graph *one = adding(1);
 
@@ -151,10 +150,9 @@ START_TEST(a_single_graph_replays_behind_a_fence_of_its_own)
     ck_assert(!atomic_load(&pool->replays->launching_alone));
     test_expect_words(other, words, 2, 16);
 }
-END_TEST
 
 /* G3: what was replayed before there were two may still run, on a stream that nobody noted. */
-START_TEST(the_first_ordered_replay_waits_for_those_before)
+TEST(replay, the_first_ordered_replay_waits_for_those_before)
 {
     tarn_graph *one = adding(1);
     tarn_graph *two;
@@ -168,10 +166,9 @@ START_TEST(the_first_ordered_replay_waits_for_those_before)
     ck_assert_uint_eq(waits(), 1);
     STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, stream));
 }
-END_TEST
 
 /* G3 */
-START_TEST(an_ordered_replay_waits_for_a_launch_that_was_begun_as_the_only_one)
+TEST(replay, an_ordered_replay_waits_for_a_launch_that_was_begun_as_the_only_one)
 {
     tarn_graph *one = adding(1);
     uint64_t launches = sim.call_count("cuGraphLaunch");
@@ -184,10 +181,9 @@ START_TEST(an_ordered_replay_waits_for_a_launch_that_was_begun_as_the_only_one)
     ck_assert_uint_eq(launches_then, launches);
     ck_assert_uint_eq(sim.call_count("cuGraphLaunch"), launches + 1);
 }
-END_TEST
 
 /* G3 */
-START_TEST(a_launch_whose_beginning_is_seen_late_is_waited_for)
+TEST(replay, a_launch_whose_beginning_is_seen_late_is_waited_for)
 {
     tarn_graph *one = adding(1);
     uint64_t launches = sim.call_count("cuGraphLaunch");
@@ -204,9 +200,8 @@ START_TEST(a_launch_whose_beginning_is_seen_late_is_waited_for)
     (void)adding(100); /* replays are ordered already */
     ck_assert_int_eq(fences, 1);
 }
-END_TEST
 
-START_TEST(an_ordered_replay_that_cannot_wait_chooses_no_stream)
+TEST(replay, an_ordered_replay_that_cannot_wait_chooses_no_stream)
 {
     tarn_graph *one = adding(1);
     tarn_graph *two;
@@ -218,9 +213,8 @@ START_TEST(an_ordered_replay_that_cannot_wait_chooses_no_stream)
     ck_assert_uint_eq(atomic_load(&pool->replays->stream_id), 0);
     OK(tn_graph_replay(two, other));
 }
-END_TEST
 
-START_TEST(a_graph_that_stays_alone_is_refused_until_launches_of_the_others_have_ended)
+TEST(replay, a_graph_that_stays_alone_is_refused_until_launches_of_the_others_have_ended)
 {
     tarn_graph *one = adding(1);
     tarn_graph *two = adding(10);
@@ -246,10 +240,9 @@ START_TEST(a_graph_that_stays_alone_is_refused_until_launches_of_the_others_have
     test_expect_words(stream, words, 112, 16);
     STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
 }
-END_TEST
 
 /* G3: the last ordered replay is not forgotten. */
-START_TEST(replays_of_a_graph_that_was_left_alone_are_before_those_of_the_next)
+TEST(replay, replays_of_a_graph_that_was_left_alone_are_before_those_of_the_next)
 {
     tarn_graph *one = adding(1);
     tarn_graph *two = adding(10);
@@ -271,10 +264,9 @@ START_TEST(replays_of_a_graph_that_was_left_alone_are_before_those_of_the_next)
     ck_assert_uint_eq(waits(), 1);
     test_expect_words(other, words, 11, 16);
 }
-END_TEST
 
 /* G3, P17: another pool's graphs go on to be ordered with it. */
-START_TEST(a_graph_that_is_left_alone_in_its_pool_keeps_the_order_that_pools_share)
+TEST(replay, a_graph_that_is_left_alone_in_its_pool_keeps_the_order_that_pools_share)
 {
     tarn_graph *one = adding(1);
     tarn_graph *two = adding(10);
@@ -292,10 +284,9 @@ START_TEST(a_graph_that_is_left_alone_in_its_pool_keeps_the_order_that_pools_sha
     ck_assert_uint_eq(atomic_load(&pool->replay_stream_id), unit_order(device, other).stream_id);
     test_expect_words(other, words, 2, 16);
 }
-END_TEST
 
 /* Only a capture: nothing of it runs. */
-START_TEST(a_capture_beside_a_graph_that_is_left_alone_refuses_nothing)
+TEST(replay, a_capture_beside_a_graph_that_is_left_alone_refuses_nothing)
 {
     tarn_graph *one = adding(1);
     tarn_graph *two = adding(10);
@@ -312,10 +303,9 @@ START_TEST(a_capture_beside_a_graph_that_is_left_alone_refuses_nothing)
     OK(tn_graph_replay(one, other));
     STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, NULL));
 }
-END_TEST
 
 /* G3: the stream that graphs long gone were replayed on means nothing to new ones. */
-START_TEST(graphs_that_are_gone_leave_no_order_behind)
+TEST(replay, graphs_that_are_gone_leave_no_order_behind)
 {
     tarn_graph *one = adding(1);
     tarn_graph *two = adding(10);
@@ -335,9 +325,8 @@ START_TEST(graphs_that_are_gone_leave_no_order_behind)
     ck_assert_uint_eq(waits(), 1);
     STATUS(TARN_ERR_WRONG_STATE, tn_graph_replay(one, other));
 }
-END_TEST
 
-START_TEST(a_destroyed_graph_that_runs_still_orders_the_next)
+TEST(replay, a_destroyed_graph_that_runs_still_orders_the_next)
 {
     tarn_graph *one = adding(1);
 
@@ -353,7 +342,6 @@ START_TEST(a_destroyed_graph_that_runs_still_orders_the_next)
     ck_assert_uint_eq(waits(), 1);
     test_expect_words(other, words, 11, 16);
 }
-END_TEST
 
 /* Until so many holds are left. */
 static void reap_to(uint64_t holds)
@@ -379,7 +367,7 @@ static tarn_graph *adopt_guest(void)
 }
 
 /* G3: the one hold is not that of the one graph. */
-START_TEST(a_graph_without_memory_says_nothing_of_a_launch_that_runs)
+TEST(replay, a_graph_without_memory_says_nothing_of_a_launch_that_runs)
 {
     tarn_graph *one = adding(1);
     tarn_graph *two = adding(10);
@@ -401,10 +389,9 @@ START_TEST(a_graph_without_memory_says_nothing_of_a_launch_that_runs)
     ck_assert_uint_eq(waits(), 1);
     test_expect_words(stream, words, 11, 16);
 }
-END_TEST
 
 /* It may read what the pool's next capture gets, so its hold, with nothing in it, says that it runs. */
-START_TEST(a_destroyed_graph_without_memory_that_runs_orders_the_next)
+TEST(replay, a_destroyed_graph_without_memory_that_runs_orders_the_next)
 {
     tarn_graph *one = adopt_guest();
 
@@ -419,10 +406,9 @@ START_TEST(a_destroyed_graph_without_memory_that_runs_orders_the_next)
     ck_assert_uint_eq(waits(), 1);
     test_expect_words(other, words, 110, 16);
 }
-END_TEST
 
 /* G3: the driver gives the handle of a graph that was destroyed to the next one. */
-START_TEST(a_graph_that_is_gone_leaves_its_handle_to_no_hold)
+TEST(replay, a_graph_that_is_gone_leaves_its_handle_to_no_hold)
 {
     tarn_graph *one = adding(1);
     tn_cu_graph gone;
@@ -455,10 +441,9 @@ START_TEST(a_graph_that_is_gone_leaves_its_handle_to_no_hold)
     sim.resume_work();
     unit_reap_all(pool);
 }
-END_TEST
 
 /* P17, G3: the pools share one order by the time the graph is known to be alone in its own. */
-START_TEST(a_graph_that_comes_alone_orders_a_pool_that_is_merged_meanwhile)
+TEST(replay, a_graph_that_comes_alone_orders_a_pool_that_is_merged_meanwhile)
 {
     tarn_capture *section = unit_adding(pool, stream, words, 1);
     struct tn_hold *hold;
@@ -479,10 +464,9 @@ START_TEST(a_graph_that_comes_alone_orders_a_pool_that_is_merged_meanwhile)
     tn_hold_drop(hold);
     tn_pool_unlock(joining);
 }
-END_TEST
 
 /* G3 */
-START_TEST(a_change_of_stream_is_ordered_by_an_event_from_the_second_on)
+TEST(replay, a_change_of_stream_is_ordered_by_an_event_from_the_second_on)
 {
     tarn_graph *one = adding(1);
     tarn_graph *two = adding(10);
@@ -497,10 +481,9 @@ START_TEST(a_change_of_stream_is_ordered_by_an_event_from_the_second_on)
     ck_assert_uint_eq(waits(), 1);
     test_expect_words(other, words, 22, 16);
 }
-END_TEST
 
 /* G3: the stream is that of the last replay, but that is not all there is to see to. */
-START_TEST(what_is_new_since_the_last_replay_on_the_stream_is_seen_to)
+TEST(replay, what_is_new_since_the_last_replay_on_the_stream_is_seen_to)
 {
     struct tn_replays *replays = pool->replays;
     tarn_graph *one = adding(1);
@@ -534,9 +517,8 @@ START_TEST(what_is_new_since_the_last_replay_on_the_stream_is_seen_to)
     ck_assert_uint_eq(replays->next_id, 0); /* each records the event */
     test_expect_words(stream, words, 6, 16);
 }
-END_TEST
 
-START_TEST(what_is_proven_idle_needs_no_order)
+TEST(replay, what_is_proven_idle_needs_no_order)
 {
     tarn_graph *one = adding(1);
     tarn_graph *two = adding(10);
@@ -547,9 +529,8 @@ START_TEST(what_is_proven_idle_needs_no_order)
     ck_assert_uint_eq(waits(), 1);
     ck_assert(!pool->replays->crosses);
 }
-END_TEST
 
-START_TEST(an_event_is_remade_where_the_driver_refuses_the_old_one)
+TEST(replay, an_event_is_remade_where_the_driver_refuses_the_old_one)
 {
     tarn_graph *one = adding(1);
     tarn_graph *two = adding(10);
@@ -572,7 +553,6 @@ START_TEST(an_event_is_remade_where_the_driver_refuses_the_old_one)
     ck_assert_uint_eq(test_ledger().events, events);
     test_expect_words(other, words, 23, 16);
 }
-END_TEST
 
 /* Replays on a stream that is being captured; gone: the second graph is, whose replays were ordered. */
 static const struct {
@@ -593,7 +573,8 @@ static uint64_t questions(void)
 }
 
 /* The driver's first answer breaks the capture; what it would answer then is not asked. */
-START_TEST(a_replay_on_a_stream_that_is_being_captured_is_refused_at_once)
+TEST_LOOP(replay, a_replay_on_a_stream_that_is_being_captured_is_refused_at_once, 0,
+          sizeof on_captured / sizeof on_captured[0])
 {
     tn_cu_stream captured = on_captured[_i].own_default ? TN_CU_STREAM_PER_THREAD : other;
     tarn_graph *one = adding(1);
@@ -614,9 +595,8 @@ START_TEST(a_replay_on_a_stream_that_is_being_captured_is_refused_at_once)
     test_drop_capture(captured);
     OK(tn_graph_replay(one, stream));
 }
-END_TEST
 
-START_TEST(replays_precede_the_stream_of_the_last_and_any_when_idle)
+TEST(replay, replays_precede_the_stream_of_the_last_and_any_when_idle)
 {
     uint64_t id = unit_order(device, stream).stream_id;
     uint64_t id_of_other = unit_order(device, other).stream_id;
@@ -633,41 +613,4 @@ START_TEST(replays_precede_the_stream_of_the_last_and_any_when_idle)
     ck_assert(!tn_replays_precede(pool, id_of_other));
     OK(tn_gpu_wait_idle(&device->gpu));
     ck_assert(tn_replays_precede(pool, id_of_other));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("replay");
-    TCase *tcase = tcase_create("replay");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, set_up, NULL);
-    tcase_add_test(tcase, a_single_graph_replays_on_any_stream);
-    tcase_add_test(tcase, a_single_graph_replays_behind_a_fence_of_its_own);
-    tcase_add_test(tcase, replays_go_on_when_the_context_of_the_last_one_is_gone);
-    tcase_add_test(tcase, several_graphs_replay_on_the_stream_of_the_first_replay);
-    tcase_add_test(tcase, the_first_ordered_replay_waits_for_those_before);
-    tcase_add_test(tcase, an_ordered_replay_waits_for_a_launch_that_was_begun_as_the_only_one);
-    tcase_add_test(tcase, a_launch_whose_beginning_is_seen_late_is_waited_for);
-    tcase_add_test(tcase, an_ordered_replay_that_cannot_wait_chooses_no_stream);
-    tcase_add_test(tcase,
-                   a_graph_that_stays_alone_is_refused_until_launches_of_the_others_have_ended);
-    tcase_add_test(tcase, replays_of_a_graph_that_was_left_alone_are_before_those_of_the_next);
-    tcase_add_test(tcase, a_graph_that_is_left_alone_in_its_pool_keeps_the_order_that_pools_share);
-    tcase_add_test(tcase, a_capture_beside_a_graph_that_is_left_alone_refuses_nothing);
-    tcase_add_test(tcase, graphs_that_are_gone_leave_no_order_behind);
-    tcase_add_test(tcase, a_destroyed_graph_that_runs_still_orders_the_next);
-    tcase_add_test(tcase, a_graph_without_memory_says_nothing_of_a_launch_that_runs);
-    tcase_add_test(tcase, a_destroyed_graph_without_memory_that_runs_orders_the_next);
-    tcase_add_test(tcase, a_graph_that_is_gone_leaves_its_handle_to_no_hold);
-    tcase_add_test(tcase, a_graph_that_comes_alone_orders_a_pool_that_is_merged_meanwhile);
-    tcase_add_test(tcase, a_change_of_stream_is_ordered_by_an_event_from_the_second_on);
-    tcase_add_test(tcase, what_is_new_since_the_last_replay_on_the_stream_is_seen_to);
-    tcase_add_test(tcase, what_is_proven_idle_needs_no_order);
-    tcase_add_test(tcase, an_event_is_remade_where_the_driver_refuses_the_old_one);
-    tcase_add_test(tcase, replays_precede_the_stream_of_the_last_and_any_when_idle);
-    tcase_add_loop_test(tcase, a_replay_on_a_stream_that_is_being_captured_is_refused_at_once, 0,
-                        sizeof on_captured / sizeof on_captured[0]);
-    return test_main(suite);
 }

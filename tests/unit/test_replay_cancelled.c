@@ -67,8 +67,11 @@ static void *cancel_in_a_replay(tarn_graph *graph)
     return result;
 }
 
+SUITE("cancelled replays")
+GROUP(cancelled, set_up)
+
 /* _i: 0: the pool's only graph; 1: of several graphs; 2: the same, by the record's owner. */
-START_TEST(a_thread_that_ends_in_a_launch_leaves_the_record_as_behind_it)
+TEST_LOOP(cancelled, a_thread_that_ends_in_a_launch_leaves_the_record_as_behind_it, 0, 3)
 {
     tarn_graph *one = adding(1);
     tarn_graph *two = _i > 0 ? adding(2) : NULL;
@@ -90,9 +93,8 @@ START_TEST(a_thread_that_ends_in_a_launch_leaves_the_record_as_behind_it)
         OK(tarn_graph_destroy(two));
     OK(tarn_graph_destroy(one));
 }
-END_TEST
 
-START_TEST(a_replay_that_waits_for_another_launch_is_no_cancellation_point)
+TEST(cancelled, a_replay_that_waits_for_another_launch_is_no_cancellation_point)
 {
     tarn_graph *one = adding(1);
     tarn_graph *two = adding(2);
@@ -104,15 +106,4 @@ START_TEST(a_replay_that_waits_for_another_launch_is_no_cancellation_point)
     ck_assert_uint_eq(atomic_load(&pool->replays->lock.taken), 0);
     OK(tarn_graph_destroy(two));
     OK(tarn_graph_destroy(one));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("cancelled replays");
-    TCase *tcase = test_case(suite, "cancelled", set_up, NULL);
-
-    tcase_add_loop_test(tcase, a_thread_that_ends_in_a_launch_leaves_the_record_as_behind_it, 0, 3);
-    tcase_add_test(tcase, a_replay_that_waits_for_another_launch_is_no_cancellation_point);
-    return test_main(suite);
 }

@@ -77,7 +77,10 @@ static void on_a_thread(void *(*run)(void *))
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 
-START_TEST(who_replays_again_and_again_becomes_the_owner)
+SUITE("owner of replays")
+GROUP(owner, make_pools)
+
+TEST(owner, who_replays_again_and_again_becomes_the_owner)
 {
     ck_assert(!tn_replays_enter(owned));
     ck_assert_uint_eq(take_turns(), TURNS + 1); /* the first names the user */
@@ -89,9 +92,8 @@ START_TEST(who_replays_again_and_again_becomes_the_owner)
     take_turn(); /* by the lock itself */
     ck_assert(is_owned());
 }
-END_TEST
 
-START_TEST(another_thread_ends_the_ownership_and_the_next_takes_twice_as_long)
+TEST(owner, another_thread_ends_the_ownership_and_the_next_takes_twice_as_long)
 {
     unsigned turns = take_turns() - 1;
 
@@ -105,9 +107,8 @@ START_TEST(another_thread_ends_the_ownership_and_the_next_takes_twice_as_long)
     on_a_thread(lock_once);
     ck_assert_uint_eq(take_turns(), turns); /* no more than that */
 }
-END_TEST
 
-START_TEST(threads_that_alternate_have_no_owner)
+TEST(owner, threads_that_alternate_have_no_owner)
 {
     for (int i = 0; i < TURNS; i++) {
         take_turn();
@@ -116,9 +117,8 @@ START_TEST(threads_that_alternate_have_no_owner)
     }
     ck_assert(!is_owned());
 }
-END_TEST
 
-START_TEST(without_the_kernels_fence_a_record_has_no_owner)
+TEST(owner, without_the_kernels_fence_a_record_has_no_owner)
 {
     atomic_store(&tn_barrier_is_asymmetric, false);
     for (int i = 0; i < 4 * TURNS; i++)
@@ -126,7 +126,6 @@ START_TEST(without_the_kernels_fence_a_record_has_no_owner)
     ck_assert(!is_owned());
     ck_assert(!tn_replays_enter(owned));
 }
-END_TEST
 
 static void *take_many_turns(void *unused)
 {
@@ -137,7 +136,7 @@ static void *take_many_turns(void *unused)
 }
 
 /* Or what the first says late would be taken for the second's. */
-START_TEST(a_record_has_one_owner_in_its_life)
+TEST(owner, a_record_has_one_owner_in_its_life)
 {
     (void)take_turns();
     on_a_thread(take_many_turns);
@@ -145,7 +144,6 @@ START_TEST(a_record_has_one_owner_in_its_life)
     ck_assert(tn_replays_enter(owned));
     tn_replays_leave_inside(owned);
 }
-END_TEST
 
 static atomic_bool has_locked;
 
@@ -184,11 +182,10 @@ static void expect_wait(void *(*run)(void *))
     ck_assert(!tn_replays_enter(owned));
 }
 
-START_TEST(who_locks_the_record_waits_for_the_owner)
+TEST(owner, who_locks_the_record_waits_for_the_owner)
 {
     expect_wait(lock_and_say);
 }
-END_TEST
 
 static struct tn_hold *open_hold(tarn_pool *pool, uint64_t capture_id)
 {
@@ -210,7 +207,7 @@ static void drop_hold(struct tn_hold *hold)
 }
 
 /* _i: which record the pools leave, that of the first or the one which stays. */
-START_TEST(a_merge_waits_for_the_owner)
+TEST_LOOP(owner, a_merge_waits_for_the_owner, 0, 2)
 {
     struct tn_hold *holds[2] = {open_hold(pools[0], 5), open_hold(pools[1], 5)};
 
@@ -220,7 +217,6 @@ START_TEST(a_merge_waits_for_the_owner)
     drop_hold(holds[0]);
     drop_hold(holds[1]);
 }
-END_TEST
 
 static uint64_t word; /* written by the owner inside, and with the lock */
 static atomic_bool over;
@@ -247,7 +243,7 @@ static void *own(void *unused)
     return unused;
 }
 
-START_TEST(the_owner_and_who_locks_the_record_exclude_each_other)
+TEST(owner, the_owner_and_who_locks_the_record_exclude_each_other)
 {
     pthread_t owner;
 
@@ -269,7 +265,6 @@ START_TEST(the_owner_and_who_locks_the_record_exclude_each_other)
     ck_assert_int_eq(pthread_join(owner, NULL), 0);
     ck_assert_uint_eq(word, 0);
 }
-END_TEST
 
 static tn_cu_result (*honest_launch)(tn_cu_graphexec exec, tn_cu_stream on);
 static int launches_inside;
@@ -295,7 +290,7 @@ static uint64_t waits(void)
 }
 
 /* G3 */
-START_TEST(the_owner_launches_without_the_lock_on_the_known_stream_alone)
+TEST(owner, the_owner_launches_without_the_lock_on_the_known_stream_alone)
 {
     tn_cu_stream stream = test_stream();
     void *words = unit_words(stream);
@@ -320,22 +315,4 @@ START_TEST(the_owner_launches_without_the_lock_on_the_known_stream_alone)
     test_elsewhere(replay_elsewhere, graphs[1]);
     ck_assert(!is_owned());
     OK(tn_graph_replay(graphs[0], other));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("owner of replays");
-    TCase *tcase = test_case(suite, "owner", make_pools, NULL);
-
-    tcase_add_test(tcase, who_replays_again_and_again_becomes_the_owner);
-    tcase_add_test(tcase, another_thread_ends_the_ownership_and_the_next_takes_twice_as_long);
-    tcase_add_test(tcase, threads_that_alternate_have_no_owner);
-    tcase_add_test(tcase, without_the_kernels_fence_a_record_has_no_owner);
-    tcase_add_test(tcase, a_record_has_one_owner_in_its_life);
-    tcase_add_test(tcase, who_locks_the_record_waits_for_the_owner);
-    tcase_add_loop_test(tcase, a_merge_waits_for_the_owner, 0, 2);
-    tcase_add_test(tcase, the_owner_and_who_locks_the_record_exclude_each_other);
-    tcase_add_test(tcase, the_owner_launches_without_the_lock_on_the_known_stream_alone);
-    return test_main(suite);
 }

@@ -60,7 +60,10 @@ static void expect_to_wait(const struct tn_visit *visit, void *(*body)(void *), 
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 
-START_TEST(nobody_replays_while_a_restore_visits)
+SUITE("visits of restores")
+GROUP(visits, set_up)
+
+TEST(visits, nobody_replays_while_a_restore_visits)
 {
     tarn_graph *graph = adding(1);
     const struct tn_visit visit = visit_on(stream);
@@ -79,10 +82,9 @@ START_TEST(nobody_replays_while_a_restore_visits)
         !atomic_load(&pool->replays->serialized)); /* it was the only graph, and came behind */
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* A launch that has begun alone is waited for by a wait for the device alone, and so is one that is over. */
-START_TEST(pools_do_not_merge_while_a_restore_visits)
+TEST(visits, pools_do_not_merge_while_a_restore_visits)
 {
     tarn_graph *graph = adding(1);
     const struct tn_visit visit = visit_on(stream);
@@ -102,9 +104,8 @@ START_TEST(pools_do_not_merge_while_a_restore_visits)
     tn_pool_unlock(joining);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_restore_that_meets_a_launch_comes_again)
+TEST(visits, a_restore_that_meets_a_launch_comes_again)
 {
     tarn_graph *graph = adding(1);
     const struct tn_visit visit = visit_on(other);
@@ -133,7 +134,6 @@ START_TEST(a_restore_that_meets_a_launch_comes_again)
     ck_assert(!atomic_load(&pool->replays->serialized));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 static tarn_checkpoint *checkpoint;
 static atomic_bool is_restored;
@@ -155,7 +155,7 @@ static bool is_awaited(void)
 }
 
 /* However often it tries meanwhile: the thread that launches may not run for long. */
-START_TEST(a_restore_waits_until_a_launch_is_over)
+TEST(visits, a_restore_waits_until_a_launch_is_over)
 {
     const struct timespec pause = {0, 50000000};
     tarn_pool *weights = unit_pool_of(device, "weights", 0);
@@ -178,10 +178,9 @@ START_TEST(a_restore_waits_until_a_launch_is_over)
     OK(tarn_graph_destroy(graph));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* Each wait in vain has pools await the visit; the second one fails. */
-START_TEST(a_restore_that_fails_leaves_no_pool_that_awaits_it)
+TEST(visits, a_restore_that_fails_leaves_no_pool_that_awaits_it)
 {
     tarn_pool *weights = unit_pool_of(device, "weights", 0);
     tarn_graph *graph;
@@ -198,10 +197,9 @@ START_TEST(a_restore_that_fails_leaves_no_pool_that_awaits_it)
     atomic_store(&pool->replays->launching_alone, false);
     ck_assert(!is_awaited());
 }
-END_TEST
 
 /* The graph that comes meanwhile is to be behind it as well. */
-START_TEST(a_graph_that_comes_during_a_visit_is_ordered)
+TEST(visits, a_graph_that_comes_during_a_visit_is_ordered)
 {
     const struct tn_visit visit = visit_on(stream);
     bool unordered = true;
@@ -217,12 +215,11 @@ START_TEST(a_graph_that_comes_during_a_visit_is_ordered)
     ck_assert(!pool->replays->visited && !atomic_load(&pool->replays->serialized));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 enum { VISIT, VISIT_IN_VAIN, FOLLOW, AWAIT, JOINED, JOIN, NEW_SERIES, EVENTS };
 
 /* G3: the record knows the stream of the next replay, until something happens that such one is to heed. */
-START_TEST(what_a_replay_must_heed_ends_what_is_known_of_the_next)
+TEST_LOOP(visits, what_a_replay_must_heed_ends_what_is_known_of_the_next, 0, EVENTS)
 {
     tarn_pool *older = pool;
     struct tn_visit visit = visit_on(other);
@@ -288,10 +285,9 @@ START_TEST(what_a_replay_must_heed_ends_what_is_known_of_the_next)
     OK(tn_graph_replay(two, stream));
     OK(tn_graph_replay(one, stream));
 }
-END_TEST
 
 /* G3: the event behind a restore says nothing of a replay that came behind it on the restore's stream. */
-START_TEST(a_replay_behind_a_restore_is_waited_for_and_not_the_restore)
+TEST(visits, a_replay_behind_a_restore_is_waited_for_and_not_the_restore)
 {
     const struct tn_visit visit = visit_on(stream);
     tarn_graph *one = adding(1);
@@ -307,21 +303,4 @@ START_TEST(a_replay_behind_a_restore_is_waited_for_and_not_the_restore)
     OK(tn_graph_replay(one, stream));
     OK(tn_graph_replay(two, other));
     test_expect_words(other, words, 22, 16); /* both have added */
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("visits of restores");
-    TCase *tcase = test_case(suite, "visits", set_up, NULL);
-
-    tcase_add_test(tcase, nobody_replays_while_a_restore_visits);
-    tcase_add_test(tcase, pools_do_not_merge_while_a_restore_visits);
-    tcase_add_test(tcase, a_restore_that_meets_a_launch_comes_again);
-    tcase_add_test(tcase, a_restore_waits_until_a_launch_is_over);
-    tcase_add_test(tcase, a_restore_that_fails_leaves_no_pool_that_awaits_it);
-    tcase_add_test(tcase, a_graph_that_comes_during_a_visit_is_ordered);
-    tcase_add_loop_test(tcase, what_a_replay_must_heed_ends_what_is_known_of_the_next, 0, EVENTS);
-    tcase_add_test(tcase, a_replay_behind_a_restore_is_waited_for_and_not_the_restore);
-    return test_main(suite);
 }

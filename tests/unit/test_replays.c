@@ -81,16 +81,17 @@ static struct tn_replays *replays_of(tarn_pool *pool)
     return atomic_load(&pool->replays);
 }
 
-START_TEST(a_pool_begins_with_an_order_of_its_own)
+GROUP(pools, make_pools, .name = "order of pools")
+
+TEST(pools, a_pool_begins_with_an_order_of_its_own)
 {
     ck_assert_ptr_ne(replays_of(pools[0]), replays_of(pools[1]));
     ck_assert_uint_eq(replays_of(pools[0])->pool_count, 1);
     ck_assert(!atomic_load(&replays_of(pools[0])->shared));
 }
-END_TEST
 
 /* P17 */
-START_TEST(pools_of_one_capture_share_one_order)
+TEST(pools, pools_of_one_capture_share_one_order)
 {
     struct tn_hold *holds[4] = {open_hold(pools[0], 5), open_hold(pools[1], 5),
                                 open_hold(pools[1], 6), open_hold(pools[2], 6)};
@@ -112,10 +113,9 @@ START_TEST(pools_of_one_capture_share_one_order)
     OK(tarn_pool_destroy(pools[1]));
     OK(tarn_pool_destroy(pools[2]));
 }
-END_TEST
 
 /* G3 */
-START_TEST(a_merge_waits_for_a_launch_whose_beginning_is_seen_late)
+TEST(pools, a_merge_waits_for_a_launch_whose_beginning_is_seen_late)
 {
     for (int i = 0; i < 2; i++) {
         struct tn_hold *holds[2] = {open_hold(pools[i], 5), open_hold(pools[2], 5)};
@@ -129,9 +129,8 @@ START_TEST(a_merge_waits_for_a_launch_whose_beginning_is_seen_late)
         drop_hold(holds[1]);
     }
 }
-END_TEST
 
-START_TEST(the_order_that_is_locked_is_the_pools)
+TEST(pools, the_order_that_is_locked_is_the_pools)
 {
     struct tn_hold *first = open_hold(pools[0], 5);
     struct tn_hold *second = open_hold(pools[1], 5);
@@ -149,7 +148,6 @@ START_TEST(the_order_that_is_locked_is_the_pools)
     drop_hold(first);
     drop_hold(second);
 }
-END_TEST
 
 static uint64_t records_of(const tarn_pool *pool)
 {
@@ -161,7 +159,7 @@ static uint64_t records_of(const tarn_pool *pool)
     return count;
 }
 
-START_TEST(the_younger_pool_comes_and_takes_its_record_along_when_it_goes)
+TEST(pools, the_younger_pool_comes_and_takes_its_record_along_when_it_goes)
 {
     struct tn_hold *hold = open_hold(pools[0], 5);
     struct tn_replays *kept = replays_of(pools[0]);
@@ -182,9 +180,8 @@ START_TEST(the_younger_pool_comes_and_takes_its_record_along_when_it_goes)
     }
     drop_hold(hold);
 }
-END_TEST
 
-START_TEST(those_that_share_come_to_an_older_pool)
+TEST(pools, those_that_share_come_to_an_older_pool)
 {
     struct tn_hold *holds[4] = {open_hold(pools[1], 5), open_hold(pools[2], 5),
                                 open_hold(pools[0], 6), open_hold(pools[2], 6)};
@@ -206,10 +203,9 @@ START_TEST(those_that_share_come_to_an_older_pool)
     ck_assert_uint_eq(records_of(pools[1]), 2);
     OK(tarn_pool_destroy(pools[1]));
 }
-END_TEST
 
 /* The age of an order is that of its oldest pool, whichever of its pools meets another. */
-START_TEST(a_pool_that_stays_keeps_one_record_while_others_share_and_go)
+TEST(pools, a_pool_that_stays_keeps_one_record_while_others_share_and_go)
 {
     struct tn_replays *kept = replays_of(pools[0]);
 
@@ -230,9 +226,8 @@ START_TEST(a_pool_that_stays_keeps_one_record_while_others_share_and_go)
         ck_assert_uint_eq(kept->pool_count, 1);
     }
 }
-END_TEST
 
-START_TEST(pools_of_sections_in_one_graph_share_one_order)
+TEST(pools, pools_of_sections_in_one_graph_share_one_order)
 {
     tn_cu_graph graph = (tn_cu_graph)(void *)&device; /* compared, and never used */
     struct tn_hold *first = open_hold(pools[0], 5);
@@ -248,10 +243,9 @@ START_TEST(pools_of_sections_in_one_graph_share_one_order)
     drop_hold(first);
     drop_hold(second);
 }
-END_TEST
 
 /* What ran last in a pool that came is not known: all that was launched until then must be over. */
-START_TEST(after_a_merge_the_last_replay_is_unknown)
+TEST(pools, after_a_merge_the_last_replay_is_unknown)
 {
     struct tn_hold *first = open_hold(pools[0], 5);
     struct tn_hold *second = open_hold(pools[1], 5);
@@ -266,34 +260,12 @@ START_TEST(after_a_merge_the_last_replay_is_unknown)
     drop_hold(first);
     drop_hold(second);
 }
-END_TEST
 
-START_TEST(the_default_pool_shares_with_nobody)
+TEST(pools, the_default_pool_shares_with_nobody)
 {
     struct tn_hold *hold = open_hold(pools[0], 5);
 
     tn_replays_merge_pools(device->default_pool, 5, NULL);
     ck_assert(!atomic_load(&replays_of(pools[0])->shared));
     drop_hold(hold);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("replays");
-    TCase *tcase = tcase_create("order of pools");
-
-    tcase_add_checked_fixture(tcase, make_pools, NULL);
-    tcase_add_test(tcase, a_pool_begins_with_an_order_of_its_own);
-    tcase_add_test(tcase, pools_of_one_capture_share_one_order);
-    tcase_add_test(tcase, a_merge_waits_for_a_launch_whose_beginning_is_seen_late);
-    tcase_add_test(tcase, the_order_that_is_locked_is_the_pools);
-    tcase_add_test(tcase, the_younger_pool_comes_and_takes_its_record_along_when_it_goes);
-    tcase_add_test(tcase, those_that_share_come_to_an_older_pool);
-    tcase_add_test(tcase, a_pool_that_stays_keeps_one_record_while_others_share_and_go);
-    tcase_add_test(tcase, pools_of_sections_in_one_graph_share_one_order);
-    tcase_add_test(tcase, after_a_merge_the_last_replay_is_unknown);
-    tcase_add_test(tcase, the_default_pool_shares_with_nobody);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -29,16 +29,17 @@ static void set(int id, uint64_t amount)
     pool->counters.metrics[id] = (struct tn_metric){.allocated = {amount, 0}};
 }
 
-START_TEST(an_empty_pool_is_a_line_and_a_head)
+GROUP(report, make_pool)
+
+TEST(report, an_empty_pool_is_a_line_and_a_head)
 {
     ck_assert_uint_eq(write_text(), strlen(text));
     ck_assert_str_eq(
         text, "pool 'it' of device 0\n"
               "                               current        peak   allocated       freed\n");
 }
-END_TEST
 
-START_TEST(amounts_have_eleven_characters_whatever_they_are)
+TEST(report, amounts_have_eleven_characters_whatever_they_are)
 {
     static const struct {
         uint64_t bytes;
@@ -66,9 +67,8 @@ START_TEST(amounts_have_eleven_characters_whatever_they_are)
     expect_part("live blocks                  1.235e+13");
     set(TN_LIVE_BLOCKS, 0);
 }
-END_TEST
 
-START_TEST(sizes_are_told_apart_where_there_are_both)
+TEST(report, sizes_are_told_apart_where_there_are_both)
 {
     pool->counters.metrics[TN_LIVE_BLOCKS] = (struct tn_metric){.allocated = {3, 4}};
     (void)write_text();
@@ -80,9 +80,8 @@ START_TEST(sizes_are_told_apart_where_there_are_both)
     ck_assert_ptr_null(strstr(text, "large"));
     set(TN_LIVE_BLOCKS, 0);
 }
-END_TEST
 
-START_TEST(a_device_has_its_pools)
+TEST(report, a_device_has_its_pools)
 {
     size_t length;
 
@@ -96,19 +95,4 @@ START_TEST(a_device_has_its_pools)
     expect_part("\"pools\": [{\"pool\": \"it\", \"live_bytes\": 1024, ");
     expect_part("}, {\"pool\": \"default\", \"live_bytes\": 0, ");
     expect_part("}]}\n");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("report");
-    TCase *tcase = tcase_create("report");
-
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
-    tcase_add_test(tcase, an_empty_pool_is_a_line_and_a_head);
-    tcase_add_test(tcase, amounts_have_eleven_characters_whatever_they_are);
-    tcase_add_test(tcase, sizes_are_told_apart_where_there_are_both);
-    tcase_add_test(tcase, a_device_has_its_pools);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -61,7 +61,9 @@ static const struct tn_heap *heap(enum tn_heap_kind kind)
     return unit_arena(pool, order)->heaps[kind];
 }
 
-START_TEST(memory_reserved_ahead_needs_no_driver_call)
+GROUP(reserve, set_up)
+
+TEST(reserve, memory_reserved_ahead_needs_no_driver_call)
 {
     uint64_t maps;
 
@@ -73,10 +75,9 @@ START_TEST(memory_reserved_ahead_needs_no_driver_call)
     ck_assert_uint_eq(tn_pool_map_count(pool), maps);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* What an allocation of each kind comes to is brought near. */
-START_TEST(what_the_next_allocations_write_is_brought_near)
+TEST(reserve, what_the_next_allocations_write_is_brought_near)
 {
     const struct tn_chunk *small;
     const struct tn_chunk *large;
@@ -89,9 +90,8 @@ START_TEST(what_the_next_allocations_write_is_brought_near)
     ck_assert_ptr_eq(near_chunks[0], small);
     ck_assert_ptr_eq(near_chunks[1], large);
 }
-END_TEST
 
-START_TEST(memory_reserved_ahead_needs_no_host_memory)
+TEST(reserve, memory_reserved_ahead_needs_no_host_memory)
 {
     reserve(64 * MIB);
     (void)tn_host_plan_fault(1, true);
@@ -99,9 +99,8 @@ START_TEST(memory_reserved_ahead_needs_no_host_memory)
     (void)allocate(32 * MIB);
     ck_assert_uint_eq(tn_host_plan_fault(0, false), 0);
 }
-END_TEST
 
-START_TEST(reserving_without_host_memory_for_records_changes_nothing)
+TEST(reserve, reserving_without_host_memory_for_records_changes_nothing)
 {
     for (int nth = 1; nth <= 2; nth++) { /* the stream's arena's, then those for captures */
         refused_reserve = nth;
@@ -113,9 +112,8 @@ START_TEST(reserving_without_host_memory_for_records_changes_nothing)
     }
     reserve(64 * MIB);
 }
-END_TEST
 
-START_TEST(reserving_counts_what_is_free_already)
+TEST(reserve, reserving_counts_what_is_free_already)
 {
     uint64_t maps;
 
@@ -132,9 +130,8 @@ START_TEST(reserving_counts_what_is_free_already)
     reserve(66 * MIB);
     ck_assert_uint_gt(tn_pool_map_count(pool), maps);
 }
-END_TEST
 
-START_TEST(reserving_for_work_does_not_count_captured_memory)
+TEST(reserve, reserving_for_work_does_not_count_captured_memory)
 {
     tarn_graph *graph = unit_graph(pool, other, 64 * MIB, NULL);
     uint64_t maps;
@@ -145,10 +142,9 @@ START_TEST(reserving_for_work_does_not_count_captured_memory)
     ck_assert_uint_eq(tn_pool_map_count(pool), maps);
     (void)graph;
 }
-END_TEST
 
 /* From the first on, and with records that are there. */
-START_TEST(reserved_memory_is_handed_out_by_the_arena_alone)
+TEST(reserve, reserved_memory_is_handed_out_by_the_arena_alone)
 {
     enum { GIBS = 6, BLOCKS = GIBS * 32 };
     struct tn_block_slab *slabs;
@@ -163,10 +159,9 @@ START_TEST(reserved_memory_is_handed_out_by_the_arena_alone)
     ck_assert_ptr_eq(pool->store.slabs, slabs);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* So are the next captures on that stream, and on others. */
-START_TEST(a_capture_is_served_from_what_the_stream_has_not_used)
+TEST(reserve, a_capture_is_served_from_what_the_stream_has_not_used)
 {
     tarn_capture *capture;
     uint64_t maps;
@@ -183,9 +178,8 @@ START_TEST(a_capture_is_served_from_what_the_stream_has_not_used)
     ck_assert_ptr_nonnull(try_allocate(32 * MIB)); /* what was begun is the stream's */
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(another_stream_is_served_from_what_the_first_has_not_used)
+TEST(reserve, another_stream_is_served_from_what_the_first_has_not_used)
 {
     uint64_t maps;
 
@@ -200,10 +194,9 @@ START_TEST(another_stream_is_served_from_what_the_first_has_not_used)
     ck_assert_uint_gt(tn_pool_map_count(pool), maps);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Nobody knows whether the GPU has done what its blocks were used for. */
-START_TEST(what_was_allocated_in_stays_the_streams)
+TEST(reserve, what_was_allocated_in_stays_the_streams)
 {
     void *block;
     uint64_t maps;
@@ -219,9 +212,8 @@ START_TEST(what_was_allocated_in_stays_the_streams)
     ck_assert_ptr_eq(allocate(TN_GIB), block);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(another_streams_reservation_counts_what_the_first_has_not_used)
+TEST(reserve, another_streams_reservation_counts_what_the_first_has_not_used)
 {
     uint64_t maps;
 
@@ -233,9 +225,8 @@ START_TEST(another_streams_reservation_counts_what_the_first_has_not_used)
     ck_assert(!heap(TN_HEAP_LARGE)->has_reserved);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_reservation_in_a_capture_counts_it_too)
+TEST(reserve, a_reservation_in_a_capture_counts_it_too)
 {
     tarn_capture *capture;
     uint64_t maps;
@@ -250,10 +241,9 @@ START_TEST(a_reservation_in_a_capture_counts_it_too)
     (void)unit_end(capture);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* What it has is at an end then, and the rest of it too small. */
-START_TEST(a_stream_that_needs_more_keeps_what_it_has_not_used)
+TEST(reserve, a_stream_that_needs_more_keeps_what_it_has_not_used)
 {
     uint64_t mapped;
 
@@ -264,10 +254,9 @@ START_TEST(a_stream_that_needs_more_keeps_what_it_has_not_used)
     ck_assert(heap(TN_HEAP_LARGE)->has_reserved);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* More is mapped instead, and nothing is lost. */
-START_TEST(without_host_memory_for_records_it_stays_where_it_is)
+TEST(reserve, without_host_memory_for_records_it_stays_where_it_is)
 {
     uint64_t maps;
     int nth = 3; /* the arena's records, the request's, then those for the handover */
@@ -284,9 +273,8 @@ START_TEST(without_host_memory_for_records_it_stays_where_it_is)
     ck_assert_ptr_nonnull(try_allocate(TN_GIB));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_stream_that_cannot_be_asked_for_its_context_reserves_nothing)
+TEST(reserve, a_stream_that_cannot_be_asked_for_its_context_reserves_nothing)
 {
     uint64_t reserved = unit_stats(pool).mapped_bytes;
 
@@ -296,9 +284,8 @@ START_TEST(a_stream_that_cannot_be_asked_for_its_context_reserves_nothing)
     reserve(MIB);
     ck_assert_ptr_nonnull(try_allocate(MIB));
 }
-END_TEST
 
-START_TEST(records_that_pending_blocks_take_are_set_aside_again)
+TEST(reserve, records_that_pending_blocks_take_are_set_aside_again)
 {
     tarn_capture *capture = unit_begin(pool, other);
 
@@ -310,9 +297,8 @@ START_TEST(records_that_pending_blocks_take_are_set_aside_again)
     ck_assert_uint_eq(heap(TN_HEAP_LARGE)->mapped_bytes, TN_GIB);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_reservation_in_a_capture_counts_what_that_has_freed)
+TEST(reserve, a_reservation_in_a_capture_counts_what_that_has_freed)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     struct tn_order captured = unit_order(device, stream);
@@ -325,9 +311,8 @@ START_TEST(a_reservation_in_a_capture_counts_what_that_has_freed)
     ck_assert_uint_eq(tn_pool_map_count(pool), maps);
     (void)unit_end(capture);
 }
-END_TEST
 
-START_TEST(what_was_mapped_ahead_and_counted_serves_captures_too)
+TEST(reserve, what_was_mapped_ahead_and_counted_serves_captures_too)
 {
     tarn_capture *capture;
     uint64_t mapped;
@@ -345,7 +330,6 @@ START_TEST(what_was_mapped_ahead_and_counted_serves_captures_too)
     (void)unit_end(capture);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 static void expect_nothing_mapped(void)
 {
@@ -355,7 +339,7 @@ static void expect_nothing_mapped(void)
 }
 
 /* The limit has room for the large part alone. */
-START_TEST(a_reservation_beyond_the_limit_maps_nothing)
+TEST(reserve, a_reservation_beyond_the_limit_maps_nothing)
 {
     OK(tarn_pool_set_limit(pool, 64 * MIB));
     STATUS(TARN_ERR_LIMIT, tn_pool_reserve(pool, 64 * MIB, stream, order));
@@ -363,10 +347,9 @@ START_TEST(a_reservation_beyond_the_limit_maps_nothing)
     expect_nothing_mapped();
     reserve(62 * MIB);
 }
-END_TEST
 
 /* The first two chunks are those of large blocks. Asked again, for less, it maps no more than at first. */
-START_TEST(a_reservation_without_memory_for_all_of_it_maps_nothing)
+TEST(reserve, a_reservation_without_memory_for_all_of_it_maps_nothing)
 {
     const struct tn_heap *idle = pool->idle.heaps[TN_HEAP_LARGE];
     const uint64_t segment_bytes = idle->segment_bytes;
@@ -382,7 +365,6 @@ START_TEST(a_reservation_without_memory_for_all_of_it_maps_nothing)
     reserve(64 * MIB);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 static int callback_count;
 
@@ -396,7 +378,7 @@ static bool count_callback(tarn_device *called, size_t bytes, void *user)
 }
 
 /* A large part that is mapped in fewer and larger chunks takes more than was asked for. */
-START_TEST(a_reservation_that_the_limit_has_room_for_costs_nobody_anything)
+TEST(reserve, a_reservation_that_the_limit_has_room_for_costs_nobody_anything)
 {
     OK(tarn_device_add_free_callback(device, count_callback, NULL));
     OK(tarn_pool_set_limit(pool, 64 * MIB));
@@ -406,9 +388,8 @@ START_TEST(a_reservation_that_the_limit_has_room_for_costs_nobody_anything)
     ck_assert_uint_eq(tn_pool_mapped_bytes(pool), 64 * MIB);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_reservation_without_host_memory_maps_nothing)
+TEST(reserve, a_reservation_without_host_memory_maps_nothing)
 {
     uint64_t failed = 1;
 
@@ -425,37 +406,4 @@ START_TEST(a_reservation_without_host_memory_maps_nothing)
         expect_nothing_mapped();
     }
     ck_assert_uint_gt(tn_pool_mapped_bytes(pool), 3 * TN_GIB);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("reserve");
-    TCase *tcase = tcase_create("reserve");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, set_up, NULL);
-    tcase_add_test(tcase, memory_reserved_ahead_needs_no_driver_call);
-    tcase_add_test(tcase, what_the_next_allocations_write_is_brought_near);
-    tcase_add_test(tcase, memory_reserved_ahead_needs_no_host_memory);
-    tcase_add_test(tcase, reserving_without_host_memory_for_records_changes_nothing);
-    tcase_add_test(tcase, reserving_counts_what_is_free_already);
-    tcase_add_test(tcase, reserving_for_work_does_not_count_captured_memory);
-    tcase_add_test(tcase, reserved_memory_is_handed_out_by_the_arena_alone);
-    tcase_add_test(tcase, a_capture_is_served_from_what_the_stream_has_not_used);
-    tcase_add_test(tcase, another_stream_is_served_from_what_the_first_has_not_used);
-    tcase_add_test(tcase, what_was_allocated_in_stays_the_streams);
-    tcase_add_test(tcase, another_streams_reservation_counts_what_the_first_has_not_used);
-    tcase_add_test(tcase, a_reservation_in_a_capture_counts_it_too);
-    tcase_add_test(tcase, a_stream_that_needs_more_keeps_what_it_has_not_used);
-    tcase_add_test(tcase, without_host_memory_for_records_it_stays_where_it_is);
-    tcase_add_test(tcase, a_stream_that_cannot_be_asked_for_its_context_reserves_nothing);
-    tcase_add_test(tcase, records_that_pending_blocks_take_are_set_aside_again);
-    tcase_add_test(tcase, a_reservation_in_a_capture_counts_what_that_has_freed);
-    tcase_add_test(tcase, what_was_mapped_ahead_and_counted_serves_captures_too);
-    tcase_add_test(tcase, a_reservation_beyond_the_limit_maps_nothing);
-    tcase_add_test(tcase, a_reservation_without_memory_for_all_of_it_maps_nothing);
-    tcase_add_test(tcase, a_reservation_that_the_limit_has_room_for_costs_nobody_anything);
-    tcase_add_test(tcase, a_reservation_without_host_memory_maps_nothing);
-    return test_main(suite);
 }

@@ -55,8 +55,10 @@ static uint64_t waits(void)
     return atomic_load(&device->gpu.calls[TN_CALL_WAIT]);
 }
 
+GROUP(sets, make_pool, .name = "live sets")
+
 /* The record of a revived block may be one of a slab without tags. */
-START_TEST(a_restore_has_room_for_tags_or_changes_nothing)
+TEST(sets, a_restore_has_room_for_tags_or_changes_nothing)
 {
     void *address = unit_alloc(pool, 4096, stream);
     tarn_checkpoint *checkpoint;
@@ -89,9 +91,8 @@ START_TEST(a_restore_has_room_for_tags_or_changes_nothing)
     OK(tarn_block_at(address, &block));
     ck_assert_uint_eq(block.tag, 7);
 }
-END_TEST
 
-START_TEST(the_live_set_becomes_that_of_the_checkpoint)
+TEST(sets, the_live_set_becomes_that_of_the_checkpoint)
 {
     void *kept = unit_alloc(pool, 1000, stream);
     void *lost = unit_alloc(pool, 2000, stream);
@@ -118,9 +119,8 @@ START_TEST(the_live_set_becomes_that_of_the_checkpoint)
     OK(tarn_free(kept));
     ck_assert_uint_eq(waits(), 0); /* all on one stream */
 }
-END_TEST
 
-START_TEST(restoring_when_nothing_changed_changes_nothing)
+TEST(sets, restoring_when_nothing_changed_changes_nothing)
 {
     tarn_checkpoint *checkpoint;
 
@@ -132,9 +132,8 @@ START_TEST(restoring_when_nothing_changed_changes_nothing)
     unit_expect_live_set(pool, checkpoint);
     OK(tn_checkpoint_restore(checkpoint, stream, NULL)); /* no delta wanted */
 }
-END_TEST
 
-START_TEST(a_checkpoint_is_restored_any_number_of_times)
+TEST(sets, a_checkpoint_is_restored_any_number_of_times)
 {
     void *address = unit_alloc(pool, 4096, stream);
     tarn_checkpoint *checkpoint;
@@ -151,10 +150,9 @@ START_TEST(a_checkpoint_is_restored_any_number_of_times)
         test_expect_words(stream, address, 1, 1024);
     }
 }
-END_TEST
 
 /* Of three records two are left over when what they stand for becomes one. */
-START_TEST(blocks_that_coalesced_with_others_come_back)
+TEST(sets, blocks_that_coalesced_with_others_come_back)
 {
     void *blocks[4];
     tarn_checkpoint *checkpoint;
@@ -170,9 +168,8 @@ START_TEST(blocks_that_coalesced_with_others_come_back)
     unit_expect_live_set(pool, checkpoint);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_block_at_the_same_address_is_not_the_same_block)
+TEST(sets, a_block_at_the_same_address_is_not_the_same_block)
 {
     void *address = unit_alloc(pool, 4096, stream);
     tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
@@ -185,9 +182,8 @@ START_TEST(a_block_at_the_same_address_is_not_the_same_block)
     ck_assert_uint_eq(delta->revived_count, 1);
     ck_assert_ptr_eq(delta->freed[0].address, delta->revived[0].block.address);
 }
-END_TEST
 
-START_TEST(blocks_that_lie_across_saved_ones_make_way)
+TEST(sets, blocks_that_lie_across_saved_ones_make_way)
 {
     void *saved[6];
     tarn_checkpoint *checkpoint;
@@ -205,9 +201,10 @@ START_TEST(blocks_that_lie_across_saved_ones_make_way)
     ck_assert_uint_eq(delta->freed_count, 2);
     ck_assert_uint_eq(delta->revived_count, 6);
 }
-END_TEST
 
-START_TEST(memory_trimmed_meanwhile_is_mapped_again)
+GROUP(holes, make_pool)
+
+TEST(holes, memory_trimmed_meanwhile_is_mapped_again)
 {
     void *small = unit_alloc(pool, 4096, stream);
     void *large = unit_alloc(pool, 5 * MIB, stream);
@@ -237,10 +234,9 @@ START_TEST(memory_trimmed_meanwhile_is_mapped_again)
     ck_assert_ptr_eq(unit_alloc(pool, 100 * MIB, other), huge);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Of the third segment, the first and third of four chunks went. */
-START_TEST(holes_in_the_middle_are_mapped_again)
+TEST(holes, holes_in_the_middle_are_mapped_again)
 {
     void *blocks[7];
     tarn_checkpoint *checkpoint;
@@ -257,9 +253,8 @@ START_TEST(holes_in_the_middle_are_mapped_again)
     ck_assert_uint_eq(delta->revived_count, 2);
     ck_assert_uint_eq(tn_pool_mapped_bytes(pool), 7 * 32 * MIB);
 }
-END_TEST
 
-START_TEST(two_blocks_in_one_page_share_the_chunk_that_is_mapped)
+TEST(holes, two_blocks_in_one_page_share_the_chunk_that_is_mapped)
 {
     void *first = unit_alloc(pool, 4096, stream);
     void *second = unit_alloc(pool, 8192, stream);
@@ -273,7 +268,6 @@ START_TEST(two_blocks_in_one_page_share_the_chunk_that_is_mapped)
     ck_assert_uint_eq(tn_pool_mapped_bytes(pool), TN_PAGE_BYTES);
     ck_assert_ptr_eq(unit_chunk(first), unit_chunk(second));
 }
-END_TEST
 
 /* A capture's graph then holds its memory, which is idle memory for other captures. */
 static tarn_graph *free_in_capture(void *address)
@@ -290,7 +284,7 @@ static tarn_graph *free_in_capture(void *address)
 
 /* The page of a hole has blocks of two heaps: one of a stream, and one of a capture that took the
  * chunk over. */
-START_TEST(blocks_of_two_orders_share_a_page)
+TEST(holes, blocks_of_two_orders_share_a_page)
 {
     void *eager = unit_alloc(pool, 4096, stream);
     void *freed = unit_alloc(pool, 4096, stream);
@@ -321,9 +315,10 @@ START_TEST(blocks_of_two_orders_share_a_page)
     OK(tarn_free(captured));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(memory_that_another_order_took_comes_back)
+GROUP(owners, make_pool)
+
+TEST(owners, memory_that_another_order_took_comes_back)
 {
     void *address = unit_alloc(pool, 2 * MIB, stream);
     tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
@@ -348,9 +343,8 @@ START_TEST(memory_that_another_order_took_comes_back)
     OK(tarn_graph_destroy(first));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(blocks_of_a_capture_that_is_over_go_to_idle_memory)
+TEST(owners, blocks_of_a_capture_that_is_over_go_to_idle_memory)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     void *output = unit_alloc(pool, 4096, stream);
@@ -367,9 +361,10 @@ START_TEST(blocks_of_a_capture_that_is_over_go_to_idle_memory)
     OK(tn_graph_replay(graph, stream));
     test_expect_words(stream, output, 9, 1024);
 }
-END_TEST
 
-START_TEST(pending_memory_is_waited_for)
+GROUP(waits, make_pool)
+
+TEST(waits, pending_memory_is_waited_for)
 {
     void *address = unit_alloc(pool, 4096, stream);
     tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
@@ -384,9 +379,8 @@ START_TEST(pending_memory_is_waited_for)
     ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     ck_assert_uint_eq(test_read(stream, address), 7); /* the other stream was done */
 }
-END_TEST
 
-START_TEST(memory_last_used_on_another_stream_is_waited_for)
+TEST(waits, memory_last_used_on_another_stream_is_waited_for)
 {
     void *address = unit_alloc(pool, 4096, other);
     tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
@@ -399,9 +393,8 @@ START_TEST(memory_last_used_on_another_stream_is_waited_for)
     restore(checkpoint); /* proven */
     ck_assert_uint_eq(waits(), 2);
 }
-END_TEST
 
-START_TEST(contents_of_memory_that_graphs_write_wait_for_replays)
+TEST(waits, contents_of_memory_that_graphs_write_wait_for_replays)
 {
     void *address;
     tarn_graph *graph = unit_graph(pool, stream, 4096, &address);
@@ -415,9 +408,10 @@ START_TEST(contents_of_memory_that_graphs_write_wait_for_replays)
     ck_assert_uint_eq(waits(), 1);
     OK(tarn_free(block));
 }
-END_TEST
 
-START_TEST(a_discarded_block_is_in_the_way)
+GROUP(refused, make_pool)
+
+TEST(refused, a_discarded_block_is_in_the_way)
 {
     void *address = unit_alloc(pool, 2 * MIB, stream);
     tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
@@ -443,9 +437,8 @@ START_TEST(a_discarded_block_is_in_the_way)
     unit_expect_live_set(pool, checkpoint);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_restore_is_refused_during_captures)
+TEST(refused, a_restore_is_refused_during_captures)
 {
     tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
     tarn_capture *capture = unit_begin(pool, other);
@@ -457,12 +450,11 @@ START_TEST(a_restore_is_refused_during_captures)
     OK(tarn_graph_destroy(unit_end(capture)));
     restore(checkpoint);
 }
-END_TEST
 
 enum { ROUNDS = 200, SLOTS = 48, CHECKPOINTS = 4 };
 
 /* A walk of allocations, frees, graphs, trims, takes and restores; the check after each restore. */
-START_TEST(restores_hold_through_a_long_walk)
+TEST(sets, restores_hold_through_a_long_walk)
 {
     tarn_checkpoint *checkpoints[CHECKPOINTS] = {NULL};
     tn_cu_stream streams[2] = {stream, other};
@@ -499,10 +491,9 @@ START_TEST(restores_hold_through_a_long_walk)
         OK(tarn_pool_validate(pool));
     }
 }
-END_TEST
 
 /* Between the plan, which found nothing in use and memory missing, and the search for that. */
-START_TEST(memory_freed_while_a_restore_looks_for_memory_is_waited_for)
+TEST(waits, memory_freed_while_a_restore_looks_for_memory_is_waited_for)
 {
     void *kept = unit_alloc(pool, 4096, other);
     void *small = unit_alloc(pool, 4096, other);
@@ -518,9 +509,8 @@ START_TEST(memory_freed_while_a_restore_looks_for_memory_is_waited_for)
     ck_assert_uint_eq(waits(), 2);
     unit_expect_live_set(pool, checkpoint);
 }
-END_TEST
 
-START_TEST(a_restore_gives_up_where_the_memory_is_freed_anew_after_each_wait)
+TEST(refused, a_restore_gives_up_where_the_memory_is_freed_anew_after_each_wait)
 {
     void *address = unit_alloc(pool, 4096, other);
     tarn_checkpoint *checkpoint = take(TARN_CONTENTS_NONE);
@@ -539,50 +529,4 @@ START_TEST(a_restore_gives_up_where_the_memory_is_freed_anew_after_each_wait)
     restore(checkpoint);
     unit_expect_live_set(pool, checkpoint);
     ck_assert_uint_eq(waits(), 10);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("restore");
-    TCase *sets = tcase_create("live sets");
-    TCase *holes = tcase_create("holes");
-    TCase *owners = tcase_create("owners");
-    TCase *waiting = tcase_create("waits");
-    TCase *refused = tcase_create("refused");
-
-    tcase_add_checked_fixture(sets, make_pool, NULL);
-    tcase_set_timeout(sets, 60); /* the long walk, under a sanitizer */
-    tcase_add_test(sets, the_live_set_becomes_that_of_the_checkpoint);
-    tcase_add_test(sets, restoring_when_nothing_changed_changes_nothing);
-    tcase_add_test(sets, a_checkpoint_is_restored_any_number_of_times);
-    tcase_add_test(sets, a_restore_has_room_for_tags_or_changes_nothing);
-    tcase_add_test(sets, blocks_that_coalesced_with_others_come_back);
-    tcase_add_test(sets, a_block_at_the_same_address_is_not_the_same_block);
-    tcase_add_test(sets, blocks_that_lie_across_saved_ones_make_way);
-    tcase_add_test(sets, restores_hold_through_a_long_walk);
-    suite_add_tcase(suite, sets);
-    tcase_add_checked_fixture(holes, make_pool, NULL);
-    tcase_set_timeout(holes, 60); /* digests of 100 MiB, without optimisation */
-    tcase_add_test(holes, memory_trimmed_meanwhile_is_mapped_again);
-    tcase_add_test(holes, holes_in_the_middle_are_mapped_again);
-    tcase_add_test(holes, two_blocks_in_one_page_share_the_chunk_that_is_mapped);
-    tcase_add_test(holes, blocks_of_two_orders_share_a_page);
-    suite_add_tcase(suite, holes);
-    tcase_add_checked_fixture(owners, make_pool, NULL);
-    tcase_add_test(owners, memory_that_another_order_took_comes_back);
-    tcase_add_test(owners, blocks_of_a_capture_that_is_over_go_to_idle_memory);
-    suite_add_tcase(suite, owners);
-    tcase_add_checked_fixture(waiting, make_pool, NULL);
-    tcase_add_test(waiting, pending_memory_is_waited_for);
-    tcase_add_test(waiting, memory_freed_while_a_restore_looks_for_memory_is_waited_for);
-    tcase_add_test(waiting, memory_last_used_on_another_stream_is_waited_for);
-    tcase_add_test(waiting, contents_of_memory_that_graphs_write_wait_for_replays);
-    suite_add_tcase(suite, waiting);
-    tcase_add_checked_fixture(refused, make_pool, NULL);
-    tcase_add_test(refused, a_discarded_block_is_in_the_way);
-    tcase_add_test(refused, a_restore_is_refused_during_captures);
-    tcase_add_test(refused, a_restore_gives_up_where_the_memory_is_freed_anew_after_each_wait);
-    suite_add_tcase(suite, refused);
-    return test_main(suite);
 }

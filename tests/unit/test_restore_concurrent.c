@@ -63,19 +63,21 @@ static void take(tn_cu_stream on, uint32_t word, tarn_checkpoint **checkpoint)
     test_synchronize(on);
 }
 
+SUITE("restore concurrent")
+GROUP(copies, set_up)
+
 /* The block is in both checkpoints, and keeps its number. */
-START_TEST(copies_into_a_block_that_stays_are_waited_for)
+TEST_LOOP(copies, copies_into_a_block_that_stays_are_waited_for, 0, 2)
 {
     address = unit_alloc(pool, 4096, other);
     take(other, 1, &first);
     take(other, 2, &second);
     restore_second(_i != 0);
 }
-END_TEST
 
 /* The second checkpoint has another block there, of the second stream; neither is live now. What the second restore waits
  * for at first is a block of the other stream that both have. */
-START_TEST(copies_into_a_block_that_came_back_are_waited_for)
+TEST_LOOP(copies, copies_into_a_block_that_came_back_are_waited_for, 0, 2)
 {
     (void)unit_alloc(pool, 4096, other);
     address = unit_alloc(pool, 2 * MIB, other);
@@ -91,10 +93,9 @@ START_TEST(copies_into_a_block_that_came_back_are_waited_for)
     OK(__real_tn_gpu_wait_idle(&device->gpu));
     restore_second(_i != 0);
 }
-END_TEST
 
 /* Nothing is written, but what is freed would be its own stream's at once. */
-START_TEST(copies_into_a_block_that_is_freed_are_waited_for)
+TEST(copies, copies_into_a_block_that_is_freed_are_waited_for)
 {
     void *again;
 
@@ -113,10 +114,9 @@ START_TEST(copies_into_a_block_that_is_freed_are_waited_for)
     test_synchronize(stream);
     test_expect_words(other, again, 3, WORDS);
 }
-END_TEST
 
 /* The wait for the event comes first of what is enqueued, and may fail. */
-START_TEST(a_restore_that_cannot_follow_changes_nothing)
+TEST(copies, a_restore_that_cannot_follow_changes_nothing)
 {
     struct tn_block *block;
 
@@ -140,10 +140,9 @@ START_TEST(a_restore_that_cannot_follow_changes_nothing)
     test_synchronize(stream);
     test_expect_words(stream, address, 2, WORDS);
 }
-END_TEST
 
 /* Of one checkpoint, on two streams in turn: one wait for its event is enough. */
-START_TEST(copies_of_the_same_checkpoint_are_followed_once)
+TEST(copies, copies_of_the_same_checkpoint_are_followed_once)
 {
     address = unit_alloc(pool, 4096, stream);
     take(stream, 1, &first);
@@ -156,7 +155,6 @@ START_TEST(copies_of_the_same_checkpoint_are_followed_once)
     test_synchronize(stream);
     test_expect_words(stream, address, 1, WORDS);
 }
-END_TEST
 
 /* Frees the block, writes to another one there, and restores that away: on the stream that all of it is of, so that
  * nobody waits. */
@@ -170,7 +168,7 @@ static void use_and_revive(void)
 }
 
 /* It has the number that it had before the wait. */
-START_TEST(a_block_that_was_freed_and_revived_during_the_wait_is_waited_for)
+TEST(copies, a_block_that_was_freed_and_revived_during_the_wait_is_waited_for)
 {
     address = unit_alloc(pool, 4096, other);
     take(other, 2, &second);
@@ -178,7 +176,6 @@ START_TEST(a_block_that_was_freed_and_revived_during_the_wait_is_waited_for)
     meanwhile = use_and_revive;
     restore_second(true);
 }
-END_TEST
 
 /* Freed where the block is, which says nothing of the block. */
 static void free_beside(void)
@@ -186,7 +183,7 @@ static void free_beside(void)
     OK(tarn_free(unit_alloc(pool, 4096, other)));
 }
 
-START_TEST(a_free_beside_a_block_that_stays_is_not_waited_for)
+TEST(copies, a_free_beside_a_block_that_stays_is_not_waited_for)
 {
     address = unit_alloc(pool, 4096, other);
     take(other, 2, &second);
@@ -195,10 +192,9 @@ START_TEST(a_free_beside_a_block_that_stays_is_not_waited_for)
     restore_second(true);
     ck_assert_int_eq(waits, 1);
 }
-END_TEST
 
 /* With the checkpoint its event is gone: the device is waited for. */
-START_TEST(copies_of_a_checkpoint_that_is_gone_are_waited_for)
+TEST(copies, copies_of_a_checkpoint_that_is_gone_are_waited_for)
 {
     address = unit_alloc(pool, 4096, stream);
     take(stream, 1, &first);
@@ -212,11 +208,10 @@ START_TEST(copies_of_a_checkpoint_that_is_gone_are_waited_for)
     test_synchronize(other);
     test_expect_words(stream, address, 2, WORDS);
 }
-END_TEST
 
 /* The event cannot be used: the legacy stream would break the capture of a blocking one, and that is none of the
  * pool's. */
-START_TEST(copies_are_waited_for_where_an_event_would_break_a_capture)
+TEST_LOOP(copies, copies_are_waited_for_where_an_event_would_break_a_capture, 0, 2)
 {
     tarn_pool *captured_pool = unit_pool_of(device, "captured", 0);
     tn_cu_stream blocking = test_blocking_stream();
@@ -239,10 +234,9 @@ START_TEST(copies_are_waited_for_where_an_event_would_break_a_capture)
     test_expect_words(stream, address, 1, WORDS);
     OK(tarn_graph_destroy(test_capture_end(capture)));
 }
-END_TEST
 
 /* Elsewhere it can be. */
-START_TEST(copies_are_followed_on_the_legacy_stream_beside_no_capture)
+TEST(copies, copies_are_followed_on_the_legacy_stream_beside_no_capture)
 {
     address = unit_alloc(pool, 4096, stream);
     take(stream, 1, &first);
@@ -256,25 +250,4 @@ START_TEST(copies_are_followed_on_the_legacy_stream_beside_no_capture)
     ck_assert_int_eq(waits, 0);
     test_synchronize(NULL);
     test_expect_words(stream, address, 1, WORDS);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("restore concurrent");
-    TCase *tcase = tcase_create("copies");
-
-    tcase_add_checked_fixture(tcase, set_up, NULL);
-    tcase_add_loop_test(tcase, copies_into_a_block_that_stays_are_waited_for, 0, 2);
-    tcase_add_loop_test(tcase, copies_into_a_block_that_came_back_are_waited_for, 0, 2);
-    tcase_add_test(tcase, a_block_that_was_freed_and_revived_during_the_wait_is_waited_for);
-    tcase_add_test(tcase, a_free_beside_a_block_that_stays_is_not_waited_for);
-    tcase_add_test(tcase, copies_into_a_block_that_is_freed_are_waited_for);
-    tcase_add_test(tcase, a_restore_that_cannot_follow_changes_nothing);
-    tcase_add_test(tcase, copies_of_the_same_checkpoint_are_followed_once);
-    tcase_add_test(tcase, copies_of_a_checkpoint_that_is_gone_are_waited_for);
-    tcase_add_loop_test(tcase, copies_are_waited_for_where_an_event_would_break_a_capture, 0, 2);
-    tcase_add_test(tcase, copies_are_followed_on_the_legacy_stream_beside_no_capture);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -68,8 +68,10 @@ static void *leave_in_chunk(bool aborted)
     return left;
 }
 
+GROUP(restore_owners, make_pool)
+
 /* The stream is not ordered behind what graphs do. */
-START_TEST(a_block_of_a_capture_in_memory_of_a_stream_waits_for_a_proof)
+TEST(restore_owners, a_block_of_a_capture_in_memory_of_a_stream_waits_for_a_proof)
 {
     void *output = leave_in_chunk(false);
     struct tn_block *block = unit_block(output);
@@ -89,10 +91,9 @@ START_TEST(a_block_of_a_capture_in_memory_of_a_stream_waits_for_a_proof)
     OK(tarn_pool_validate(pool));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* P24: freed beside a capture it is pending as any other. */
-START_TEST(a_discarded_block_in_memory_of_a_stream_waits_for_a_proof)
+TEST(restore_owners, a_discarded_block_in_memory_of_a_stream_waits_for_a_proof)
 {
     void *discarded = leave_in_chunk(true);
     tarn_capture *capture = unit_begin(pool, other);
@@ -105,11 +106,10 @@ START_TEST(a_discarded_block_in_memory_of_a_stream_waits_for_a_proof)
     ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Blocks over the edges of three chunks: the one that comes back reaches into memory of a graph, the one beside it
  * into memory that a third stream works in. All of it goes to captures, and none of them waits for that stream. */
-START_TEST(what_passes_to_captures_with_a_block_that_comes_back_is_waited_for)
+TEST(restore_owners, what_passes_to_captures_with_a_block_that_comes_back_is_waited_for)
 {
     const tn_cu_stream third = test_stream();
     void *all = unit_alloc(pool, 14 * MIB, other);
@@ -147,10 +147,9 @@ START_TEST(what_passes_to_captures_with_a_block_that_comes_back_is_waited_for)
     ck_assert_uint_eq(waits(), before + 1);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* The same where the block beside belongs to captures itself, and none of the chunks is held any more. */
-START_TEST(what_passes_from_heap_to_heap_with_blocks_that_come_back_is_waited_for)
+TEST(restore_owners, what_passes_from_heap_to_heap_with_blocks_that_come_back_is_waited_for)
 {
     const tn_cu_stream third = test_stream();
     void *all = unit_alloc(pool, 14 * MIB, other);
@@ -197,19 +196,4 @@ START_TEST(what_passes_from_heap_to_heap_with_blocks_that_come_back_is_waited_fo
     restore(ends);
     ck_assert_ptr_eq(unit_chunk(first)->heap->arena, &pool->idle);
     ck_assert_uint_eq(waits(), before + 1);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("restore_owners");
-    TCase *tcase = tcase_create("restore_owners");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
-    tcase_add_test(tcase, a_block_of_a_capture_in_memory_of_a_stream_waits_for_a_proof);
-    tcase_add_test(tcase, a_discarded_block_in_memory_of_a_stream_waits_for_a_proof);
-    tcase_add_test(tcase, what_passes_to_captures_with_a_block_that_comes_back_is_waited_for);
-    tcase_add_test(tcase, what_passes_from_heap_to_heap_with_blocks_that_come_back_is_waited_for);
-    return test_main(suite);
 }

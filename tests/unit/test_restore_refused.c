@@ -28,7 +28,9 @@ static tarn_checkpoint *changed_much(void **address)
     return checkpoint;
 }
 
-START_TEST(a_restore_that_fails_changes_no_live_set)
+GROUP(refused, make_pool)
+
+TEST(refused, a_restore_that_fails_changes_no_live_set)
 {
     void *address;
     tarn_checkpoint *checkpoint = changed_much(&address);
@@ -56,9 +58,8 @@ START_TEST(a_restore_that_fails_changes_no_live_set)
     unit_expect_live_set(pool, checkpoint);
     test_expect_words(stream, address, 1, 1024);
 }
-END_TEST
 
-START_TEST(a_restore_without_host_memory_changes_nothing)
+TEST(refused, a_restore_without_host_memory_changes_nothing)
 {
     void *address;
     tarn_checkpoint *checkpoint = changed_much(&address);
@@ -86,9 +87,8 @@ START_TEST(a_restore_without_host_memory_changes_nothing)
     unit_expect_live_set(pool, checkpoint);
     test_expect_words(stream, address, 1, 1024);
 }
-END_TEST
 
-START_TEST(a_restore_leaves_nothing_behind)
+TEST(refused, a_restore_leaves_nothing_behind)
 {
     void *address;
     tarn_checkpoint *checkpoint = changed_much(&address);
@@ -106,7 +106,6 @@ START_TEST(a_restore_leaves_nothing_behind)
     ck_assert_int_eq(tn_host_outstanding(), host);
     test_same_ledger(&before);
 }
-END_TEST
 
 /* The nth allocation from now on fails, once, and with it a restore into a pool without memory. */
 static void expect_nothing_mapped_without(tarn_checkpoint *checkpoint, uint64_t nth)
@@ -121,7 +120,7 @@ static void expect_nothing_mapped_without(tarn_checkpoint *checkpoint, uint64_t 
 
 /* A capture left a large block, and the next one had many small blocks beside it. The last allocation is
  * for their places in the chunk that the restore has mapped for the large one. */
-START_TEST(a_restore_without_host_memory_for_a_new_chunk_unmaps_it_again)
+TEST(refused, a_restore_without_host_memory_for_a_new_chunk_unmaps_it_again)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     void *large = unit_alloc(pool, 3 * MIB, stream);
@@ -153,10 +152,9 @@ START_TEST(a_restore_without_host_memory_for_a_new_chunk_unmaps_it_again)
         unit_expect_live_set(pool, checkpoint);
     }
 }
-END_TEST
 
 /* Each of two holes gets a chunk, and each chunk an index of its many blocks: the last two allocations. */
-START_TEST(a_restore_without_host_memory_for_two_new_chunks_unmaps_them_again)
+TEST(refused, a_restore_without_host_memory_for_two_new_chunks_unmaps_them_again)
 {
     enum { IN_CHUNK = 2048, BYTES = 1024 };
     static void *blocks[3 * IN_CHUNK];
@@ -184,20 +182,4 @@ START_TEST(a_restore_without_host_memory_for_two_new_chunks_unmaps_them_again)
         ck_assert_uint_eq(unit_stats(pool).chunk_count, 2);
         unit_expect_live_set(pool, checkpoint);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("restore_refused");
-    TCase *tcase = tcase_create("refused");
-
-    tcase_add_checked_fixture(tcase, make_pool, NULL);
-    tcase_add_test(tcase, a_restore_leaves_nothing_behind);
-    tcase_add_test(tcase, a_restore_that_fails_changes_no_live_set);
-    tcase_add_test(tcase, a_restore_without_host_memory_changes_nothing);
-    tcase_add_test(tcase, a_restore_without_host_memory_for_a_new_chunk_unmaps_it_again);
-    tcase_add_test(tcase, a_restore_without_host_memory_for_two_new_chunks_unmaps_them_again);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -10,16 +10,18 @@ static const tn_cu_result all_results[] = {
 
 enum { RESULTS = sizeof all_results / sizeof all_results[0] };
 
-START_TEST(every_result_has_its_name)
+SUITE("the driver's results")
+GROUP(words, NULL)
+
+TEST(words, every_result_has_its_name)
 {
 #define EXPECT_NAME(name, number) ck_assert_str_eq(tn_result_name(TN_CUDA_##name), "CUDA_" #name);
     TN_CUDA_RESULTS(EXPECT_NAME)
 #undef EXPECT_NAME
     ck_assert_str_eq(tn_result_name((tn_cu_result)12345), "an unknown CUDA error");
 }
-END_TEST
 
-START_TEST(every_error_about_captures_has_words_and_no_other)
+TEST(words, every_error_about_captures_has_words_and_no_other)
 {
     int found = 0;
 
@@ -38,9 +40,8 @@ START_TEST(every_error_about_captures_has_words_and_no_other)
     ck_assert_int_eq(found, 9);
     ck_assert_ptr_null(tn_result_about_capture((tn_cu_result)12345));
 }
-END_TEST
 
-START_TEST(no_two_say_the_same)
+TEST(words, no_two_say_the_same)
 {
     for (size_t i = 0; i < RESULTS; i++) {
         const struct tn_driver_capture_error *one = tn_result_about_capture(all_results[i]);
@@ -53,9 +54,8 @@ START_TEST(no_two_say_the_same)
         }
     }
 }
-END_TEST
 
-START_TEST(a_refusal_of_any_call_says_them)
+TEST(words, a_refusal_of_any_call_says_them)
 {
     struct tn_gpu gpu = {.ordinal = 0};
     tn_cu_result result = TN_CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
@@ -65,18 +65,4 @@ START_TEST(a_refusal_of_any_call_says_them)
     unit_expect_sentence("cuStreamWaitEvent answered CUDA_ERROR_STREAM_CAPTURE_ISOLATION: ");
     unit_expect_sentence(error->meaning);
     unit_expect_sentence(error->remedy);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("the driver's results");
-    TCase *tcase = tcase_create("words");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_test(tcase, every_result_has_its_name);
-    tcase_add_test(tcase, every_error_about_captures_has_words_and_no_other);
-    tcase_add_test(tcase, no_two_say_the_same);
-    tcase_add_test(tcase, a_refusal_of_any_call_says_them);
-    return test_main(suite);
 }

@@ -14,7 +14,9 @@ static void round_with(uint32_t divisions)
     tn_rounding_init(&rounding, all);
 }
 
-START_TEST(none_and_one_round_to_512_bytes_alone)
+GROUP(rounding, NULL)
+
+TEST(rounding, none_and_one_round_to_512_bytes_alone)
 {
     for (uint32_t divisions = 0; divisions < 2; divisions++) {
         round_with(divisions);
@@ -24,10 +26,9 @@ START_TEST(none_and_one_round_to_512_bytes_alone)
         ck_assert_uint_eq(tn_rounding_apply(&rounding, 5 * TN_MIB + 1), 5 * TN_MIB + 512);
     }
 }
-END_TEST
 
 /* As far as 512 bytes a step, to 512 bytes; above that to the next of the steps. */
-START_TEST(requests_are_rounded_up_to_steps_between_powers_of_two)
+TEST(rounding, requests_are_rounded_up_to_steps_between_powers_of_two)
 {
     static const uint64_t expected[][2] = {
         {1, 512},
@@ -58,10 +59,9 @@ START_TEST(requests_are_rounded_up_to_steps_between_powers_of_two)
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
         ck_assert_uint_eq(tn_rounding_apply(&rounding, expected[i][0]), expected[i][1]);
 }
-END_TEST
 
 /* The rule, looked at from outside: between a quarter of a power of two and the whole. */
-START_TEST(what_is_rounded_is_the_smallest_step_that_holds_it)
+TEST(rounding, what_is_rounded_is_the_smallest_step_that_holds_it)
 {
     for (unsigned log2 = 0; log2 < 32; log2++) {
         round_with((uint32_t)1 << log2);
@@ -81,9 +81,8 @@ START_TEST(what_is_rounded_is_the_smallest_step_that_holds_it)
         }
     }
 }
-END_TEST
 
-START_TEST(each_size_has_its_own_number)
+TEST(rounding, each_size_has_its_own_number)
 {
     uint32_t divisions[TARN_ROUNDUP_SIZES] = {2, 4, 0, [TARN_ROUNDUP_SIZES - 1] = 8};
 
@@ -98,24 +97,8 @@ START_TEST(each_size_has_its_own_number)
     ck_assert_uint_eq(tn_rounding_apply(&rounding, 32 * TN_GIB + 1), 36 * TN_GIB);
     ck_assert_uint_eq(tn_rounding_apply(&rounding, 64 * TN_GIB + 1), 72 * TN_GIB);
 }
-END_TEST
 
-START_TEST(a_number_that_is_no_power_of_two_breaks_the_contract)
+CONTRACT_TEST(rounding, a_number_that_is_no_power_of_two_breaks_the_contract)
 {
     round_with(3);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("rounding");
-    TCase *tcase = tcase_create("rounding");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_test(tcase, none_and_one_round_to_512_bytes_alone);
-    tcase_add_test(tcase, requests_are_rounded_up_to_steps_between_powers_of_two);
-    tcase_add_test(tcase, what_is_rounded_is_the_smallest_step_that_holds_it);
-    tcase_add_test(tcase, each_size_has_its_own_number);
-    unit_add_contract_test(tcase, a_number_that_is_no_power_of_two_breaks_the_contract);
-    return test_main(suite);
 }

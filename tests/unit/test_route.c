@@ -88,14 +88,15 @@ static bool accept_none(tarn_stream at, void *user)
     return false;
 }
 
-START_TEST(without_routes_nothing_is_chosen)
+GROUP(stack, make_pools)
+
+TEST(stack, without_routes_nothing_is_chosen)
 {
     ck_assert_ptr_null(choose(stream));
     ck_assert_ptr_null(choose(NULL));
 }
-END_TEST
 
-START_TEST(the_newest_route_that_accepts_wins)
+TEST(stack, the_newest_route_that_accepts_wins)
 {
     tarn_pool *third = unit_pool(device);
     tarn_route *routes[] = {begin(first, accept_all, NULL), begin(second, accept_all, NULL),
@@ -113,9 +114,8 @@ START_TEST(the_newest_route_that_accepts_wins)
     ck_assert_ptr_null(choose(stream));
     ck_assert_uint_eq(atomic_load(&device->routes.open_count), 0);
 }
-END_TEST
 
-START_TEST(a_filter_is_asked_with_its_user_data_until_one_accepts)
+TEST(stack, a_filter_is_asked_with_its_user_data_until_one_accepts)
 {
     int asked_first = 0;
     int asked_second = 0;
@@ -126,7 +126,6 @@ START_TEST(a_filter_is_asked_with_its_user_data_until_one_accepts)
     ck_assert_int_eq(asked_second, 1);
     ck_assert_int_eq(asked_first, 0);
 }
-END_TEST
 
 static void expect_no_route(void *argument)
 {
@@ -134,16 +133,17 @@ static void expect_no_route(void *argument)
     ck_assert_ptr_null(choose(stream));
 }
 
-START_TEST(the_thread_filter_accepts_the_thread_that_began)
+GROUP(filters, make_pools)
+
+TEST(filters, the_thread_filter_accepts_the_thread_that_began)
 {
     (void)begin(first, tarn_filter_thread, NULL);
     ck_assert_ptr_eq(choose(stream), first);
     ck_assert_ptr_eq(choose(NULL), first);
     test_elsewhere(expect_no_route, NULL);
 }
-END_TEST
 
-START_TEST(the_stream_filter_accepts_its_stream)
+TEST(filters, the_stream_filter_accepts_its_stream)
 {
     (void)begin(first, tarn_filter_stream, stream);
     (void)begin(second, tarn_filter_stream, NULL);
@@ -152,9 +152,8 @@ START_TEST(the_stream_filter_accepts_its_stream)
     ck_assert_ptr_eq(choose(NULL), second);
     ck_assert_ptr_eq(choose(TN_CU_STREAM_LEGACY), second);
 }
-END_TEST
 
-START_TEST(the_capture_filter_accepts_streams_of_the_capture)
+TEST(filters, the_capture_filter_accepts_streams_of_the_capture)
 {
     (void)begin(first, tarn_filter_capture, stream);
     ck_assert_ptr_null(choose(stream)); /* not capturing yet */
@@ -167,9 +166,8 @@ START_TEST(the_capture_filter_accepts_streams_of_the_capture)
     test_destroy_graph(test_end_capture(stream));
     ck_assert_ptr_null(choose(stream));
 }
-END_TEST
 
-START_TEST(the_capture_filter_follows_its_stream_to_the_next_capture)
+TEST(filters, the_capture_filter_follows_its_stream_to_the_next_capture)
 {
     tn_cu_stream stranger = test_stream();
 
@@ -185,7 +183,6 @@ START_TEST(the_capture_filter_follows_its_stream_to_the_next_capture)
         test_destroy_graph(test_end_capture(stream));
     }
 }
-END_TEST
 
 static struct tn_route_choice choose_by(const struct tn_stream_state *state, tn_cu_stream at)
 {
@@ -196,7 +193,7 @@ static struct tn_route_choice choose_by(const struct tn_stream_state *state, tn_
 }
 
 /* Another pool than the user's would serve it. */
-START_TEST(a_route_whose_stream_cannot_be_asked_is_an_error)
+TEST(filters, a_route_whose_stream_cannot_be_asked_is_an_error)
 {
     struct tn_stream_state state;
     struct tn_route_choice choice;
@@ -210,9 +207,8 @@ START_TEST(a_route_whose_stream_cannot_be_asked_is_an_error)
     STATUS(TARN_ERR_DRIVER, tn_route_choose(device, other, state.order, &choice));
     ck_assert_ptr_eq(choose(other), first);
 }
-END_TEST
 
-START_TEST(a_captures_route_is_told_its_capture_and_never_asks_its_stream)
+TEST(filters, a_captures_route_is_told_its_capture_and_never_asks_its_stream)
 {
     struct tn_stream_state state;
     struct tn_stream_state on_origin;
@@ -235,9 +231,8 @@ START_TEST(a_captures_route_is_told_its_capture_and_never_asks_its_stream)
     ck_assert_uint_eq(sim.clear_fault(NULL), 0);
     ck_assert_uint_eq(first->claims.route_count, 0);
 }
-END_TEST
 
-START_TEST(a_captures_route_that_is_shut_catches_nothing)
+TEST(filters, a_captures_route_that_is_shut_catches_nothing)
 {
     struct tn_stream_state state;
     uint64_t id = 0;
@@ -257,7 +252,6 @@ START_TEST(a_captures_route_that_is_shut_catches_nothing)
     tn_route_end_capture(device, id);
     tn_route_shut_capture(device, id, true); /* not there any more */
 }
-END_TEST
 
 /* The driver does not survive questions about a stream that another thread begins to capture. */
 static void look_as_stranger(void *argument)
@@ -272,7 +266,7 @@ static void look_as_stranger(void *argument)
     ck_assert_uint_eq(sim.call_count("cuStreamGetCaptureInfo"), asked);
 }
 
-START_TEST(another_thread_never_asks_the_stream_of_a_route)
+TEST(filters, another_thread_never_asks_the_stream_of_a_route)
 {
     struct tn_stream_state state;
 
@@ -283,9 +277,8 @@ START_TEST(another_thread_never_asks_the_stream_of_a_route)
     test_elsewhere(look_as_stranger, &state);
     ck_assert_uint_eq(first->claims.route_count, 0);
 }
-END_TEST
 
-START_TEST(streams_of_routes_are_those_that_users_promised)
+TEST(filters, streams_of_routes_are_those_that_users_promised)
 {
     tarn_stream streams[TN_ROUTES_MAX];
     uint64_t id = 0;
@@ -300,10 +293,11 @@ START_TEST(streams_of_routes_are_those_that_users_promised)
     ck_assert_ptr_eq(streams[0], stream);
     ck_assert_ptr_eq(streams[1], other);
 }
-END_TEST
+
+GROUP(limits, make_pools, .name = "begin and end")
 
 /* P10: of several routes to a pool each is counted. */
-START_TEST(a_pool_counts_its_routes)
+TEST(limits, a_pool_counts_its_routes)
 {
     tarn_route *routes[] = {begin(first, accept_all, NULL), begin(second, accept_all, NULL),
                             begin(first, tarn_filter_stream, stream)};
@@ -322,14 +316,13 @@ START_TEST(a_pool_counts_its_routes)
     ck_assert_uint_eq(first->claims.route_count, 0);
     ck_assert(tn_lock_none_held());
 }
-END_TEST
 
 static void end_route(void *route)
 {
     ck_assert(tn_route_end(device, route));
 }
 
-START_TEST(a_thread_ends_the_route_that_it_is_given)
+TEST(limits, a_thread_ends_the_route_that_it_is_given)
 {
     tarn_route *older = begin(first, accept_all, NULL);
     tarn_route *newer = begin(first, tarn_filter_thread, NULL);
@@ -340,10 +333,9 @@ START_TEST(a_thread_ends_the_route_that_it_is_given)
     ck_assert_uint_eq(first->claims.route_count, 1);
     ck_assert(tn_route_end(device, older));
 }
-END_TEST
 
 /* The record of one that was ended is the next one's. */
-START_TEST(a_route_that_is_none_is_not_ended)
+TEST(limits, a_route_that_is_none_is_not_ended)
 {
     tarn_route *route = begin(first, accept_all, NULL);
     uint64_t id = 0;
@@ -359,9 +351,8 @@ START_TEST(a_route_that_is_none_is_not_ended)
     ck_assert_uint_eq(second->claims.route_count, 1);
     tn_route_end_capture(device, id);
 }
-END_TEST
 
-START_TEST(no_route_without_host_memory)
+TEST(limits, no_route_without_host_memory)
 {
     tarn_route *route = UNTOUCHED;
     uint64_t id = 0;
@@ -375,10 +366,9 @@ START_TEST(no_route_without_host_memory)
     ck_assert_uint_eq(device->routes.count, 0);
     (void)begin(first, tarn_filter_thread, NULL);
 }
-END_TEST
 
 /* P10: a route that is not counted does not keep its pool. */
-START_TEST(a_route_keeps_its_pool_by_the_count)
+TEST(limits, a_route_keeps_its_pool_by_the_count)
 {
     tarn_route *route = begin(first, accept_all, NULL);
 
@@ -389,9 +379,8 @@ START_TEST(a_route_keeps_its_pool_by_the_count)
     ck_assert(tn_route_end(device, route));
     ck_assert(unit_is_unclaimed(first));
 }
-END_TEST
 
-START_TEST(a_pool_whose_route_ends_on_the_way_serves_the_call_and_goes_with_the_block)
+TEST(limits, a_pool_whose_route_ends_on_the_way_serves_the_call_and_goes_with_the_block)
 {
     void *address = NULL;
 
@@ -406,9 +395,8 @@ START_TEST(a_pool_whose_route_ends_on_the_way_serves_the_call_and_goes_with_the_
     tn_device_reap(device);
     ck_assert(!is_listed(first));
 }
-END_TEST
 
-START_TEST(a_pool_whose_route_ends_on_the_way_goes_with_a_call_that_fails)
+TEST(limits, a_pool_whose_route_ends_on_the_way_goes_with_a_call_that_fails)
 {
     void *address = NULL;
 
@@ -419,9 +407,8 @@ START_TEST(a_pool_whose_route_ends_on_the_way_goes_with_a_call_that_fails)
     ck_assert_ptr_null(ended);
     ck_assert(!is_listed(first));
 }
-END_TEST
 
-START_TEST(a_pin_of_a_released_pool_looks_whether_others_claim_it)
+TEST(limits, a_pin_of_a_released_pool_looks_whether_others_claim_it)
 {
     struct tn_stream_state state;
     struct tn_route_choice chosen[2];
@@ -437,9 +424,8 @@ START_TEST(a_pin_of_a_released_pool_looks_whether_others_claim_it)
     tn_pool_unpin(chosen[1].pool);
     ck_assert(!is_listed(first));
 }
-END_TEST
 
-START_TEST(the_route_of_a_capture_ends_with_it)
+TEST(limits, the_route_of_a_capture_ends_with_it)
 {
     uint64_t id = 0;
     uint64_t other_id = 0;
@@ -460,9 +446,8 @@ START_TEST(the_route_of_a_capture_ends_with_it)
     tn_route_end_gone(device, 6);
     ck_assert_uint_eq(first->claims.route_count, 0);
 }
-END_TEST
 
-START_TEST(the_default_pool_has_no_route)
+TEST(limits, the_default_pool_has_no_route)
 {
     tarn_route *route = UNTOUCHED;
     uint64_t id = 0;
@@ -472,9 +457,8 @@ START_TEST(the_default_pool_has_no_route)
            tn_route_begin(device, device->default_pool, accept_all, NULL, &route));
     ck_assert_untouched(route);
 }
-END_TEST
 
-START_TEST(sixty_four_routes_may_be_open)
+TEST(limits, sixty_four_routes_may_be_open)
 {
     tarn_route *more = UNTOUCHED;
 
@@ -490,9 +474,8 @@ START_TEST(sixty_four_routes_may_be_open)
     }
     ck_assert_uint_eq(device->routes.count, TN_ROUTES_MAX / 2);
 }
-END_TEST
 
-START_TEST(ending_a_route_closes_the_holds_of_captures_that_are_over)
+TEST(limits, ending_a_route_closes_the_holds_of_captures_that_are_over)
 {
     void *address;
     tn_cu_graph graph;
@@ -509,9 +492,8 @@ START_TEST(ending_a_route_closes_the_holds_of_captures_that_are_over)
     ck_assert_uint_eq(first->holds.count, 1);
     test_destroy_graph(graph);
 }
-END_TEST
 
-START_TEST(a_capture_that_goes_on_keeps_its_hold_when_the_route_ends)
+TEST(limits, a_capture_that_goes_on_keeps_its_hold_when_the_route_ends)
 {
     void *address;
     tarn_route *route = begin(first, tarn_filter_capture, stream);
@@ -526,7 +508,6 @@ START_TEST(a_capture_that_goes_on_keeps_its_hold_when_the_route_ends)
     OK(tarn_free(address));
     test_destroy_graph(test_end_capture(stream));
 }
-END_TEST
 
 /* The pool that a block allocated on the stream now is of. */
 static tarn_pool *serves(tn_cu_stream at)
@@ -550,7 +531,9 @@ static struct tn_arena *remembered(tn_cu_stream at)
                : NULL;
 }
 
-START_TEST(a_captures_memory_is_found_without_a_question_to_the_routes)
+GROUP(remembered, make_pools)
+
+TEST(remembered, a_captures_memory_is_found_without_a_question_to_the_routes)
 {
     tarn_capture *capture = unit_begin(first, stream);
     void *address;
@@ -572,10 +555,9 @@ START_TEST(a_captures_memory_is_found_without_a_question_to_the_routes)
     ck_assert_ptr_null(remembered(stream));
     ck_assert_ptr_eq(serves(stream), device->default_pool);
 }
-END_TEST
 
 /* Each change of the routes. */
-START_TEST(what_is_remembered_counts_no_more_when_routes_change)
+TEST(remembered, what_is_remembered_counts_no_more_when_routes_change)
 {
     tarn_capture *capture = unit_begin(first, stream);
     tarn_route *route;
@@ -597,10 +579,9 @@ START_TEST(what_is_remembered_counts_no_more_when_routes_change)
     tn_route_shut_capture(device, device->routes.routes[0]->id, false);
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
 /* The stream of a route that a user began may yet come into this capture. */
-START_TEST(nothing_is_remembered_where_a_newer_route_may_accept_later)
+TEST(remembered, nothing_is_remembered_where_a_newer_route_may_accept_later)
 {
     tarn_capture *capture = unit_begin(first, stream);
     tarn_capture *another;
@@ -617,9 +598,8 @@ START_TEST(nothing_is_remembered_where_a_newer_route_may_accept_later)
     OK(tarn_capture_abort(another));
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
-START_TEST(a_record_that_is_another_orders_arena_now_is_not_remembered)
+TEST(remembered, a_record_that_is_another_orders_arena_now_is_not_remembered)
 {
     tarn_capture *capture;
     struct tn_arena *arena;
@@ -640,61 +620,9 @@ START_TEST(a_record_that_is_another_orders_arena_now_is_not_remembered)
     ck_assert_uint_eq(arena->routes_stamp, 0);
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
-START_TEST(ending_with_routes_open_is_a_broken_contract)
+CONTRACT_TEST(limits, ending_with_routes_open_is_a_broken_contract)
 {
     (void)begin(first, accept_all, NULL);
     tn_routes_fini(&device->routes);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("route");
-    TCase *stack = tcase_create("stack");
-    TCase *filters = tcase_create("filters");
-    TCase *limits = tcase_create("begin and end");
-    TCase *again = tcase_create("remembered");
-
-    tcase_add_checked_fixture(stack, make_pools, NULL);
-    tcase_add_test(stack, without_routes_nothing_is_chosen);
-    tcase_add_test(stack, the_newest_route_that_accepts_wins);
-    tcase_add_test(stack, a_filter_is_asked_with_its_user_data_until_one_accepts);
-    suite_add_tcase(suite, stack);
-    tcase_add_checked_fixture(filters, make_pools, NULL);
-    tcase_add_test(filters, the_thread_filter_accepts_the_thread_that_began);
-    tcase_add_test(filters, the_stream_filter_accepts_its_stream);
-    tcase_add_test(filters, the_capture_filter_accepts_streams_of_the_capture);
-    tcase_add_test(filters, the_capture_filter_follows_its_stream_to_the_next_capture);
-    tcase_add_test(filters, a_route_whose_stream_cannot_be_asked_is_an_error);
-    tcase_add_test(filters, a_captures_route_is_told_its_capture_and_never_asks_its_stream);
-    tcase_add_test(filters, a_captures_route_that_is_shut_catches_nothing);
-    tcase_add_test(filters, another_thread_never_asks_the_stream_of_a_route);
-    tcase_add_test(filters, streams_of_routes_are_those_that_users_promised);
-    suite_add_tcase(suite, filters);
-    tcase_add_checked_fixture(limits, make_pools, NULL);
-    tcase_add_test(limits, a_pool_counts_its_routes);
-    tcase_add_test(limits, a_thread_ends_the_route_that_it_is_given);
-    tcase_add_test(limits, a_route_that_is_none_is_not_ended);
-    tcase_add_test(limits, no_route_without_host_memory);
-    tcase_add_test(limits, a_route_keeps_its_pool_by_the_count);
-    tcase_add_test(limits,
-                   a_pool_whose_route_ends_on_the_way_serves_the_call_and_goes_with_the_block);
-    tcase_add_test(limits, a_pool_whose_route_ends_on_the_way_goes_with_a_call_that_fails);
-    tcase_add_test(limits, a_pin_of_a_released_pool_looks_whether_others_claim_it);
-    tcase_add_test(limits, the_route_of_a_capture_ends_with_it);
-    tcase_add_test(limits, the_default_pool_has_no_route);
-    tcase_add_test(limits, sixty_four_routes_may_be_open);
-    tcase_add_test(limits, ending_a_route_closes_the_holds_of_captures_that_are_over);
-    tcase_add_test(limits, a_capture_that_goes_on_keeps_its_hold_when_the_route_ends);
-    tcase_add_checked_fixture(again, make_pools, NULL);
-    tcase_add_test(again, a_captures_memory_is_found_without_a_question_to_the_routes);
-    tcase_add_test(again, what_is_remembered_counts_no_more_when_routes_change);
-    tcase_add_test(again, nothing_is_remembered_where_a_newer_route_may_accept_later);
-    tcase_add_test(again, a_record_that_is_another_orders_arena_now_is_not_remembered);
-    suite_add_tcase(suite, again);
-    unit_add_contract_test(limits, ending_with_routes_open_is_a_broken_contract);
-    suite_add_tcase(suite, limits);
-    return test_main(suite);
 }

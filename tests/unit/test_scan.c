@@ -62,15 +62,16 @@ static void expect(size_t at, const char *where, uint64_t address)
     ck_assert_uint_eq(references.items[at].node, TARN_NO_NODE);
 }
 
-START_TEST(an_empty_pool_has_nothing)
+GROUP(scan, open_device)
+
+TEST(scan, an_empty_pool_has_nothing)
 {
     begin();
     ck_assert_uint_eq(scan.scanned_bytes, 0);
     end();
 }
-END_TEST
 
-START_TEST(words_that_are_addresses_are_found)
+TEST(scan, words_that_are_addresses_are_found)
 {
     char *first = block_of(BYTES, 0x11111111);
     char *second = block_of(BYTES - 4, 0);
@@ -88,10 +89,9 @@ START_TEST(words_that_are_addresses_are_found)
     ck_assert_uint_eq(scan.scanned_bytes, 2 * BYTES - 4);
     end();
 }
-END_TEST
 
 /* A block that is larger than what is copied at a time, and many small ones. */
-START_TEST(all_bytes_are_looked_through)
+TEST(scan, all_bytes_are_looked_through)
 {
     enum { SMALL = 300 };
     char *large = block_of(9 * MIB, 0);
@@ -114,9 +114,8 @@ START_TEST(all_bytes_are_looked_through)
     ck_assert_uint_eq(scan.scanned_bytes, 9 * MIB + SMALL * 512);
     end();
 }
-END_TEST
 
-START_TEST(what_was_freed_meanwhile_is_left_out)
+TEST(scan, what_was_freed_meanwhile_is_left_out)
 {
     char *first = block_of(BYTES, 0);
     char *second = block_of(BYTES, 0);
@@ -131,19 +130,17 @@ START_TEST(what_was_freed_meanwhile_is_left_out)
     ck_assert_uint_eq(scan.scanned_bytes, BYTES);
     end();
 }
-END_TEST
 
-START_TEST(a_stream_in_a_capture_is_refused)
+TEST(scan, a_stream_in_a_capture_is_refused)
 {
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_RELAXED);
     STATUS(TARN_ERR_WRONG_STATE, tn_scan_begin(&scan, pool, stream));
     tn_scan_end(&scan);
     test_destroy_graph(test_end_capture(stream));
 }
-END_TEST
 
 /* Each allocation, and each call of the driver, made to fail: what has begun can be ended. */
-START_TEST(what_fails_leaves_nothing)
+TEST(scan, what_fails_leaves_nothing)
 {
     static const char *const calls[] = {"cuEventCreate", "cuMemHostAlloc", "cuMemcpyDtoHAsync",
                                         "cuEventRecord", "cuEventSynchronize"};
@@ -184,19 +181,4 @@ START_TEST(what_fails_leaves_nothing)
         tn_pinned_trim(&device->gpu, 0);
         ck_assert_int_eq(tn_host_outstanding(), outstanding);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("scan");
-    TCase *tcase = test_case(suite, "scan", open_device, NULL);
-
-    tcase_add_test(tcase, an_empty_pool_has_nothing);
-    tcase_add_test(tcase, words_that_are_addresses_are_found);
-    tcase_add_test(tcase, all_bytes_are_looked_through);
-    tcase_add_test(tcase, what_was_freed_meanwhile_is_left_out);
-    tcase_add_test(tcase, a_stream_in_a_capture_is_refused);
-    tcase_add_test(tcase, what_fails_leaves_nothing);
-    return test_main(suite);
 }

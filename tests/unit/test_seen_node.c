@@ -59,7 +59,10 @@ static void expect_end(size_t number, size_t node_count, tn_cu_graphnode_type ty
     ck_assert_str_eq(end.kernel, name);
 }
 
-START_TEST(a_capture_of_one_stream_has_none)
+SUITE("seen nodes")
+GROUP(nodes, open_gpu, .name = "seen nodes")
+
+TEST(nodes, a_capture_of_one_stream_has_none)
 {
     expect_none(); /* not captured at all */
     begin();
@@ -70,9 +73,8 @@ START_TEST(a_capture_of_one_stream_has_none)
     test_destroy_graph(test_end_capture(stream));
     expect_none();
 }
-END_TEST
 
-START_TEST(a_fork_has_one_until_it_is_joined)
+TEST(nodes, a_fork_has_one_until_it_is_joined)
 {
     begin();
     set(stream);
@@ -90,9 +92,8 @@ START_TEST(a_fork_has_one_until_it_is_joined)
     ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     test_drop_capture(stream);
 }
-END_TEST
 
-START_TEST(of_two_the_newer_is_found)
+TEST(nodes, of_two_the_newer_is_found)
 {
     tn_cu_stream third = test_stream();
 
@@ -107,9 +108,8 @@ START_TEST(of_two_the_newer_is_found)
     test_drop_capture(stream);
     test_destroy_stream(third);
 }
-END_TEST
 
-START_TEST(a_long_name_is_cut)
+TEST(nodes, a_long_name_is_cut)
 {
     struct tn_seen_node end;
 
@@ -121,9 +121,8 @@ START_TEST(a_long_name_is_cut)
     ck_assert_int_eq(strncmp(end.kernel, LONG, sizeof end.kernel - 1), 0);
     test_drop_capture(stream);
 }
-END_TEST
 
-START_TEST(no_more_than_the_newest_nodes_are_looked_at)
+TEST(nodes, no_more_than_the_newest_nodes_are_looked_at)
 {
     begin();
     test_order(stream, side);
@@ -135,9 +134,8 @@ START_TEST(no_more_than_the_newest_nodes_are_looked_at)
     expect_none();
     test_drop_capture(stream);
 }
-END_TEST
 
-START_TEST(a_broken_capture_is_not_looked_into)
+TEST(nodes, a_broken_capture_is_not_looked_into)
 {
     uint64_t before;
 
@@ -150,9 +148,8 @@ START_TEST(a_broken_capture_is_not_looked_into)
     ck_assert_uint_eq(sim.call_count("cuGraphGetNodes"), before);
     test_drop_capture(stream);
 }
-END_TEST
 
-START_TEST(what_the_driver_does_not_tell_is_not_there)
+TEST(nodes, what_the_driver_does_not_tell_is_not_there)
 {
     static const char *const calls[] = {"cuStreamGetCaptureInfo", "cuGraphGetNodes",
                                         "cuGraphNodeGetDependentNodes", "cuGraphNodeGetType"};
@@ -176,7 +173,6 @@ START_TEST(what_the_driver_does_not_tell_is_not_there)
     expect_end(1, 1, TN_CU_NODE_KERNEL, "unit_seen_node");
     test_drop_capture(stream);
 }
-END_TEST
 
 static void expect_newest(tn_cu_graph graph, size_t number, tn_cu_graphnode_type type,
                           const char *name)
@@ -199,7 +195,7 @@ static void look_at_newest(void *graph)
     ck_assert_ptr_null(test_context());
 }
 
-START_TEST(the_newest_node_of_a_broken_capture_is_seen)
+TEST(nodes, the_newest_node_of_a_broken_capture_is_seen)
 {
     tn_cu_graph graph;
 
@@ -222,7 +218,6 @@ START_TEST(the_newest_node_of_a_broken_capture_is_seen)
     expect_newest(graph, 2, TN_CU_NODE_KERNEL, "unit_seen_node");
     test_drop_capture(stream);
 }
-END_TEST
 
 static void look_at_own_stream(void *unused)
 {
@@ -237,7 +232,7 @@ static void look_at_own_stream(void *unused)
     ck_assert_ptr_null(test_context());
 }
 
-START_TEST(a_threads_own_stream_is_that_of_the_device)
+TEST(nodes, a_threads_own_stream_is_that_of_the_device)
 {
     test_begin_capture(TN_CU_STREAM_PER_THREAD, TN_CU_CAPTURE_MODE_RELAXED);
     test_order(TN_CU_STREAM_PER_THREAD, side);
@@ -245,22 +240,4 @@ START_TEST(a_threads_own_stream_is_that_of_the_device)
     ck_assert_uint_eq(tn_loose_end_find(&gpu, TN_CU_STREAM_PER_THREAD).number, 1);
     test_elsewhere(look_at_own_stream, NULL);
     test_drop_capture(TN_CU_STREAM_PER_THREAD);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("seen nodes");
-    TCase *tcase = test_case(suite, "seen nodes", open_gpu, NULL);
-
-    tcase_add_test(tcase, a_capture_of_one_stream_has_none);
-    tcase_add_test(tcase, a_fork_has_one_until_it_is_joined);
-    tcase_add_test(tcase, of_two_the_newer_is_found);
-    tcase_add_test(tcase, a_long_name_is_cut);
-    tcase_add_test(tcase, no_more_than_the_newest_nodes_are_looked_at);
-    tcase_add_test(tcase, a_broken_capture_is_not_looked_into);
-    tcase_add_test(tcase, what_the_driver_does_not_tell_is_not_there);
-    tcase_add_test(tcase, the_newest_node_of_a_broken_capture_is_seen);
-    tcase_add_test(tcase, a_threads_own_stream_is_that_of_the_device);
-    return test_main(suite);
 }

@@ -44,7 +44,9 @@ static struct tn_segment *create(uint64_t bytes)
     return segment;
 }
 
-START_TEST(a_segment_is_known_at_its_addresses_until_it_is_destroyed)
+GROUP(create, open_regions)
+
+TEST(create, a_segment_is_known_at_its_addresses_until_it_is_destroyed)
 {
     struct tn_segment *segment = create(TN_SLOT_BYTES + 1);
     uint64_t base = segment->base;
@@ -64,9 +66,8 @@ START_TEST(a_segment_is_known_at_its_addresses_until_it_is_destroyed)
     ck_assert_int_eq(tn_host_outstanding(), host_before);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_segment_that_cannot_be_made_leaves_nothing)
+TEST(create, a_segment_that_cannot_be_made_leaves_nothing)
 {
     struct tn_segment *segment = NULL;
 
@@ -81,7 +82,6 @@ START_TEST(a_segment_that_cannot_be_made_leaves_nothing)
     ck_assert_uint_eq(regions.first->free_count, regions.first->slot_count);
     ck_assert_int_eq(tn_host_outstanding(), host_before);
 }
-END_TEST
 
 static struct tn_segment *next_there;
 
@@ -91,7 +91,7 @@ static void take_the_slots(void)
 }
 
 /* V1: its own entries have gone before anybody can have the slots. */
-START_TEST(slots_that_are_taken_while_a_segment_goes_are_the_next_ones)
+TEST(create, slots_that_are_taken_while_a_segment_goes_are_the_next_ones)
 {
     struct tn_segment *segment = create(2 * TN_SLOT_BYTES);
     uint64_t base = segment->base;
@@ -106,32 +106,15 @@ START_TEST(slots_that_are_taken_while_a_segment_goes_are_the_next_ones)
     tn_segment_destroy(next_there);
     ck_assert_ptr_null(tn_address_table_find(base));
 }
-END_TEST
+
+GROUP(wrong, open_regions)
 
 /* V5 */
-START_TEST(destroying_a_segment_with_a_chunk_is_a_broken_contract)
+CONTRACT_TEST(wrong, destroying_a_segment_with_a_chunk_is_a_broken_contract)
 {
     struct tn_segment *segment = create(TN_SLOT_BYTES);
     struct tn_chunk *chunk;
 
     OK(tn_chunk_create(segment, 0, 2 * TN_MIB, &chunk));
     tn_segment_destroy(segment);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("segment");
-    TCase *segments = tcase_create("create");
-    TCase *wrong = tcase_create("wrong");
-
-    tcase_add_checked_fixture(segments, open_regions, NULL);
-    tcase_add_test(segments, a_segment_is_known_at_its_addresses_until_it_is_destroyed);
-    tcase_add_test(segments, a_segment_that_cannot_be_made_leaves_nothing);
-    tcase_add_test(segments, slots_that_are_taken_while_a_segment_goes_are_the_next_ones);
-    suite_add_tcase(suite, segments);
-    tcase_add_checked_fixture(wrong, open_regions, NULL);
-    unit_add_contract_test(wrong, destroying_a_segment_with_a_chunk_is_a_broken_contract);
-    suite_add_tcase(suite, wrong);
-    return test_main(suite);
 }

@@ -34,7 +34,9 @@ static uint64_t questions(tarn_pool *from, tn_cu_stream at, const char *call)
     return count;
 }
 
-START_TEST(a_stream_is_looked_at_once_whatever_serves)
+GROUP(ways, open_device)
+
+TEST(ways, a_stream_is_looked_at_once_whatever_serves)
 {
     for (int i = 0; i < 2; i++) { /* nothing is at hand the first time */
         ck_assert_uint_eq(questions(pool, stream, i == 0 ? "cuStreamIsCapturing" : NULL),
@@ -44,9 +46,8 @@ START_TEST(a_stream_is_looked_at_once_whatever_serves)
     ck_assert_uint_eq(questions(pool, stream, "cuStreamGetId"), 1);
     ck_assert_uint_eq(questions(pool, NULL, "cuStreamIsCapturing"), 0); /* it is never captured */
 }
-END_TEST
 
-START_TEST(a_capture_that_is_remembered_costs_one_question)
+TEST(ways, a_capture_that_is_remembered_costs_one_question)
 {
     tarn_capture *capture = unit_begin(pool, stream);
 
@@ -55,9 +56,8 @@ START_TEST(a_capture_that_is_remembered_costs_one_question)
     ck_assert_uint_eq(questions(NULL, stream, "cuStreamGetCaptureInfo"), 1);
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
-START_TEST(another_size_in_a_remembered_capture_asks_where_the_stream_stands)
+TEST(ways, another_size_in_a_remembered_capture_asks_where_the_stream_stands)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     void *address;
@@ -70,9 +70,8 @@ START_TEST(another_size_in_a_remembered_capture_asks_where_the_stream_stands)
     ck_assert_ptr_eq(owner(address), pool);
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
-START_TEST(an_open_route_leaves_other_streams_to_the_default_pool)
+TEST(ways, an_open_route_leaves_other_streams_to_the_default_pool)
 {
     tn_cu_stream streams[] = {test_stream(), NULL, TN_CU_STREAM_PER_THREAD};
     tarn_capture *capture = unit_begin(pool, stream);
@@ -86,9 +85,8 @@ START_TEST(an_open_route_leaves_other_streams_to_the_default_pool)
     }
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
-START_TEST(a_capture_without_a_route_is_adopted_and_that_is_counted)
+TEST(ways, a_capture_without_a_route_is_adopted_and_that_is_counted)
 {
     void *address;
     void *again;
@@ -104,9 +102,8 @@ START_TEST(a_capture_without_a_route_is_adopted_and_that_is_counted)
     OK(tarn_free(again));
     test_destroy_graph(test_end_capture(stream));
 }
-END_TEST
 
-START_TEST(a_pool_admits_the_capture_that_it_is_to_serve)
+TEST(ways, a_pool_admits_the_capture_that_it_is_to_serve)
 {
     void *address;
 
@@ -120,9 +117,8 @@ START_TEST(a_pool_admits_the_capture_that_it_is_to_serve)
                       2); /* and where it stands */
     test_destroy_graph(test_end_capture(stream));
 }
-END_TEST
 
-START_TEST(memory_is_reserved_for_no_capture_of_the_default_pool)
+TEST(ways, memory_is_reserved_for_no_capture_of_the_default_pool)
 {
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
     STATUS(TARN_ERR_UNROUTED, tn_serve_reserve(device->default_pool, 4096, stream));
@@ -133,9 +129,10 @@ START_TEST(memory_is_reserved_for_no_capture_of_the_default_pool)
     OK(tn_serve_reserve(pool, 4096, stream));
     ck_assert_uint_gt(tn_pool_mapped_bytes(pool), 0);
 }
-END_TEST
 
-START_TEST(a_use_in_a_capture_gives_that_a_hold)
+GROUP(rest, open_device, .name = "frees and uses")
+
+TEST(rest, a_use_in_a_capture_gives_that_a_hold)
 {
     void *address = unit_alloc(pool, 4096, stream);
     tn_cu_stream other = test_stream();
@@ -149,9 +146,8 @@ START_TEST(a_use_in_a_capture_gives_that_a_hold)
     ck_assert_uint_eq(tn_pool_pending_count(pool), 1);
     test_destroy_graph(test_end_capture(other));
 }
-END_TEST
 
-START_TEST(a_use_that_cannot_be_noted_leaves_nothing_locked)
+TEST(rest, a_use_that_cannot_be_noted_leaves_nothing_locked)
 {
     void *address = unit_alloc(pool, 4096, stream);
     tn_cu_stream other = test_stream();
@@ -170,9 +166,8 @@ START_TEST(a_use_that_cannot_be_noted_leaves_nothing_locked)
     STATUS(TARN_ERR_DOUBLE_FREE, tn_serve_free(address));
     ck_assert(tn_lock_none_held());
 }
-END_TEST
 
-START_TEST(a_free_notices_the_capture_of_a_route)
+TEST(rest, a_free_notices_the_capture_of_a_route)
 {
     tarn_route *route;
     void *address = unit_alloc(pool, 4096, stream);
@@ -186,10 +181,9 @@ START_TEST(a_free_notices_the_capture_of_a_route)
     test_destroy_graph(test_end_capture(stream));
     ck_assert(tn_route_end(device, route));
 }
-END_TEST
 
 /* Its address was given to nobody: the capture's graph has no use of the block. */
-START_TEST(an_undo_notices_no_capture)
+TEST(rest, an_undo_notices_no_capture)
 {
     tarn_route *route;
     void *address = unit_alloc(pool, 4096, stream);
@@ -204,9 +198,8 @@ START_TEST(an_undo_notices_no_capture)
     test_destroy_graph(test_end_capture(stream));
     ck_assert(tn_route_end(device, route));
 }
-END_TEST
 
-START_TEST(the_last_free_ends_a_released_pool)
+TEST(rest, the_last_free_ends_a_released_pool)
 {
     void *address = unit_alloc(pool, 4096, stream);
 
@@ -217,10 +210,9 @@ START_TEST(the_last_free_ends_a_released_pool)
     tn_device_end_released(device);
     ck_assert_ptr_eq(device->pools, device->default_pool);
 }
-END_TEST
 
 /* A block whose last use is on the stream that it was allocated on: one question, whether that is captured. */
-START_TEST(a_free_on_the_own_stream_asks_whether_that_is_captured)
+TEST(rest, a_free_on_the_own_stream_asks_whether_that_is_captured)
 {
     void *first = unit_alloc(pool, 4096, stream);
     uint64_t before;
@@ -234,10 +226,9 @@ START_TEST(a_free_on_the_own_stream_asks_whether_that_is_captured)
     ck_assert_uint_eq(unit_stats(pool).pending_count, 0);
     ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), first);
 }
-END_TEST
 
 /* The program captures the stream itself: what is freed there is kept for the graph. */
-START_TEST(a_free_on_the_own_stream_in_a_capture_is_a_use_in_that)
+TEST(rest, a_free_on_the_own_stream_in_a_capture_is_a_use_in_that)
 {
     void *block = unit_alloc(pool, 4096, stream);
 
@@ -248,9 +239,8 @@ START_TEST(a_free_on_the_own_stream_in_a_capture_is_a_use_in_that)
     ck_assert_uint_eq(tn_pool_pending_count(pool), 1);
     test_destroy_graph(test_end_capture(stream));
 }
-END_TEST
 
-START_TEST(a_free_on_another_stream_is_more_than_an_arenas_affair)
+TEST(rest, a_free_on_another_stream_is_more_than_an_arenas_affair)
 {
     tn_cu_stream other = test_stream();
     void *block = unit_alloc(pool, 4096, stream);
@@ -267,10 +257,9 @@ START_TEST(a_free_on_another_stream_is_more_than_an_arenas_affair)
     OK(tarn_free(block));
     OK(tarn_free(on_default));
 }
-END_TEST
 
 /* As on any other stream, though tarn_free works still. */
-START_TEST(a_free_on_the_own_stream_of_an_unusable_device_is_refused)
+TEST(rest, a_free_on_the_own_stream_of_an_unusable_device_is_refused)
 {
     void *block = unit_alloc(pool, 4096, stream);
 
@@ -280,11 +269,10 @@ START_TEST(a_free_on_the_own_stream_of_an_unusable_device_is_refused)
     ck_assert_uint_eq(unit_stats(pool).live_count, 1);
     OK(tarn_free(block));
 }
-END_TEST
 
 /* The stream of a block went without a word, and the next one has got its handle: the block goes to an arena that nobody
  * allocates from any more, and whoever takes its memory waits for the device. */
-START_TEST(a_handle_that_was_given_again_frees_to_an_arena_that_serves_nobody)
+TEST(rest, a_handle_that_was_given_again_frees_to_an_arena_that_serves_nobody)
 {
     tn_cu_stream next = test_stream();
     void *block = unit_alloc(pool, 4 * TN_MIB, stream);
@@ -302,35 +290,4 @@ START_TEST(a_handle_that_was_given_again_frees_to_an_arena_that_serves_nobody)
     sim.resume_work();
     OK(tarn_free(after));
     OK(tarn_pool_validate(pool));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("serve");
-    TCase *ways = tcase_create("ways");
-    TCase *rest = tcase_create("frees and uses");
-
-    tcase_add_checked_fixture(ways, open_device, NULL);
-    tcase_add_test(ways, a_stream_is_looked_at_once_whatever_serves);
-    tcase_add_test(ways, a_capture_that_is_remembered_costs_one_question);
-    tcase_add_test(ways, another_size_in_a_remembered_capture_asks_where_the_stream_stands);
-    tcase_add_test(ways, an_open_route_leaves_other_streams_to_the_default_pool);
-    tcase_add_test(ways, a_capture_without_a_route_is_adopted_and_that_is_counted);
-    tcase_add_test(ways, a_pool_admits_the_capture_that_it_is_to_serve);
-    tcase_add_test(ways, memory_is_reserved_for_no_capture_of_the_default_pool);
-    suite_add_tcase(suite, ways);
-    tcase_add_checked_fixture(rest, open_device, NULL);
-    tcase_add_test(rest, a_use_in_a_capture_gives_that_a_hold);
-    tcase_add_test(rest, a_use_that_cannot_be_noted_leaves_nothing_locked);
-    tcase_add_test(rest, a_free_notices_the_capture_of_a_route);
-    tcase_add_test(rest, an_undo_notices_no_capture);
-    tcase_add_test(rest, the_last_free_ends_a_released_pool);
-    suite_add_tcase(suite, rest);
-    tcase_add_test(rest, a_free_on_the_own_stream_asks_whether_that_is_captured);
-    tcase_add_test(rest, a_free_on_the_own_stream_in_a_capture_is_a_use_in_that);
-    tcase_add_test(rest, a_free_on_another_stream_is_more_than_an_arenas_affair);
-    tcase_add_test(rest, a_free_on_the_own_stream_of_an_unusable_device_is_refused);
-    tcase_add_test(rest, a_handle_that_was_given_again_frees_to_an_arena_that_serves_nobody);
-    return test_main(suite);
 }

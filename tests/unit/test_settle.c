@@ -33,8 +33,11 @@ static struct tn_settlement settle_on(tn_cu_stream on, bool all)
     return settlement;
 }
 
+SUITE("settling")
+GROUP(settling, make_pool)
+
 /* C8 */
-START_TEST(a_restore_frees_what_is_pending_behind_events)
+TEST(settling, a_restore_frees_what_is_pending_behind_events)
 {
     uint64_t waits = sim.call_count("cuStreamWaitEvent");
     struct tn_settlement settlement;
@@ -47,10 +50,9 @@ START_TEST(a_restore_frees_what_is_pending_behind_events)
     ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     ck_assert_uint_gt(sim.call_count("cuStreamWaitEvent"), waits);
 }
-END_TEST
 
 /* C8: the other stream does not come behind the take's. */
-START_TEST(a_take_leaves_what_is_another_streams_alone)
+TEST(settling, a_take_leaves_what_is_another_streams_alone)
 {
     struct tn_block *block = make_pending(other, stream);
     struct tn_settlement settlement = settle_on(stream, false);
@@ -61,9 +63,8 @@ START_TEST(a_take_leaves_what_is_another_streams_alone)
     ck_assert_uint_eq(settle_on(stream, false).count, 1);
     ck_assert_uint_eq(tn_pool_pending_count(pool), 1);
 }
-END_TEST
 
-START_TEST(a_restore_that_may_use_no_event_waits_and_a_take_does_not)
+TEST(settling, a_restore_that_may_use_no_event_waits_and_a_take_does_not)
 {
     struct tn_settlement settlement = {
         .pool = pool, .stream = stream, .order = unit_order(device, stream), .walk_id = 7};
@@ -78,9 +79,8 @@ START_TEST(a_restore_that_may_use_no_event_waits_and_a_take_does_not)
         ck_assert_int_eq(settlement.needs_wait, all);
     }
 }
-END_TEST
 
-START_TEST(a_stream_that_the_driver_does_not_put_behind_a_use_settles_nothing)
+TEST(settling, a_stream_that_the_driver_does_not_put_behind_a_use_settles_nothing)
 {
     struct tn_settlement settlement = {.pool = pool,
                                        .stream = stream,
@@ -98,9 +98,8 @@ START_TEST(a_stream_that_the_driver_does_not_put_behind_a_use_settles_nothing)
     tn_pool_unlock(pool);
     ck_assert_uint_eq(tn_pool_pending_count(pool), 1);
 }
-END_TEST
 
-START_TEST(a_walk_id_is_on_no_block_when_it_is_given_again)
+TEST(settling, a_walk_id_is_on_no_block_when_it_is_given_again)
 {
     void *kept = unit_alloc(pool, 4096, stream);
     struct tn_block *block = unit_block(kept);
@@ -119,10 +118,9 @@ START_TEST(a_walk_id_is_on_no_block_when_it_is_given_again)
     ck_assert_uint_eq(block->next->walk_id, 0);
     tn_pool_unlock(pool);
 }
-END_TEST
 
 /* A restore has two walks, and the second one's id must not come round over the first one's. */
-START_TEST(a_restore_frees_what_is_pending_wherever_its_walk_ids_are)
+TEST_LOOP(settling, a_restore_frees_what_is_pending_wherever_its_walk_ids_are, 0, 4)
 {
     tarn_checkpoint *checkpoint = NULL;
     void *block;
@@ -137,28 +135,10 @@ START_TEST(a_restore_frees_what_is_pending_wherever_its_walk_ids_are)
     ck_assert_uint_eq(unit_stats(pool).pending_count, 0);
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
-START_TEST(settling_a_pool_that_another_thread_may_change_is_a_broken_contract)
+CONTRACT_TEST(settling, settling_a_pool_that_another_thread_may_change_is_a_broken_contract)
 {
     struct tn_settlement settlement = {.pool = pool, .walk_id = 7};
 
     tn_settle_plan(&settlement);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("settling");
-    TCase *tcase = test_case(suite, "settling", make_pool, NULL);
-
-    tcase_add_test(tcase, a_restore_frees_what_is_pending_behind_events);
-    tcase_add_test(tcase, a_take_leaves_what_is_another_streams_alone);
-    tcase_add_test(tcase, a_restore_that_may_use_no_event_waits_and_a_take_does_not);
-    tcase_add_test(tcase, a_stream_that_the_driver_does_not_put_behind_a_use_settles_nothing);
-    tcase_add_test(tcase, a_walk_id_is_on_no_block_when_it_is_given_again);
-    tcase_add_loop_test(tcase, a_restore_frees_what_is_pending_wherever_its_walk_ids_are, 0, 4);
-    unit_add_contract_test(tcase,
-                           settling_a_pool_that_another_thread_may_change_is_a_broken_contract);
-    return test_main(suite);
 }

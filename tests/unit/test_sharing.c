@@ -103,7 +103,9 @@ static bool is_in_inbox(const void *address)
     return block != NULL && block->state == TN_BLOCK_LIVE && !tn_live_is_open(block);
 }
 
-START_TEST(an_arena_gets_an_inbox_when_others_have_freed_in_it_some_times)
+GROUP(threads, set_up, .name = "an arena and other threads")
+
+TEST(threads, an_arena_gets_an_inbox_when_others_have_freed_in_it_some_times)
 {
     void *blocks[GUEST_FREES + 1];
     struct tn_arena *arena;
@@ -122,9 +124,8 @@ START_TEST(an_arena_gets_an_inbox_when_others_have_freed_in_it_some_times)
     OK(tarn_pool_validate(pool));
     ck_assert_uint_eq(unit_stats(pool).live_count, 0);
 }
-END_TEST
 
-START_TEST(without_memory_for_an_inbox_all_goes_on_as_before)
+TEST(threads, without_memory_for_an_inbox_all_goes_on_as_before)
 {
     void *blocks[2 * GUEST_FREES];
     struct tn_arena *arena;
@@ -140,9 +141,8 @@ START_TEST(without_memory_for_an_inbox_all_goes_on_as_before)
     ck_assert_ptr_nonnull(arena->inbox);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(who_allocates_takes_what_others_have_freed)
+TEST(threads, who_allocates_takes_what_others_have_freed)
 {
     void *first = alloc_shared(4096);
     void *second = try_allocate(8192);
@@ -162,9 +162,8 @@ START_TEST(who_allocates_takes_what_others_have_freed)
     ck_assert_uint_eq(unit_stats(pool).alloc_count, 5);
     ck_assert_uint_eq(unit_stats(pool).free_count, 4);
 }
-END_TEST
 
-START_TEST(what_is_in_the_inbox_is_freed_already)
+TEST(threads, what_is_in_the_inbox_is_freed_already)
 {
     void *block = alloc_shared(4096);
     tarn_block told;
@@ -186,10 +185,9 @@ START_TEST(what_is_in_the_inbox_is_freed_already)
     STATUS(TARN_ERR_DOUBLE_FREE, tarn_block_at(block, &told));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* P19: with an inbox what is loose is closed, since others look at the index. */
-START_TEST(what_its_user_has_freed_nobody_else_frees)
+TEST(threads, what_its_user_has_freed_nobody_else_frees)
 {
     void *block = alloc_shared(4096);
 
@@ -201,9 +199,8 @@ START_TEST(what_its_user_has_freed_nobody_else_frees)
     OK(tarn_pool_validate(pool));
     ck_assert_uint_eq(unit_stats(pool).free_count, 2);
 }
-END_TEST
 
-START_TEST(what_was_freed_before_something_else_is_closed_until_it_is_allocated)
+TEST(threads, what_was_freed_before_something_else_is_closed_until_it_is_allocated)
 {
     void *block = alloc_shared(4096);
 
@@ -216,9 +213,8 @@ START_TEST(what_was_freed_before_something_else_is_closed_until_it_is_allocated)
     ck_assert(!free_elsewhere(block));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(addresses_that_are_no_blocks_are_left_to_the_pool)
+TEST(threads, addresses_that_are_no_blocks_are_left_to_the_pool)
 {
     char *block = alloc_shared(4096);
     void *wrong[] = {block + 1, block + 512, block + 8 * TN_MIB, &block};
@@ -231,10 +227,9 @@ START_TEST(addresses_that_are_no_blocks_are_left_to_the_pool)
     ck_assert_ptr_eq(try_allocate(4096), block);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* P22 */
-START_TEST(who_locks_the_pool_finds_empty_inboxes)
+TEST(threads, who_locks_the_pool_finds_empty_inboxes)
 {
     void *blocks[] = {alloc_shared(4096), try_allocate(8192), try_allocate(512)};
     struct tn_arena *arena = found(blocks[0])->heap->arena;
@@ -251,10 +246,9 @@ START_TEST(who_locks_the_pool_finds_empty_inboxes)
     ck_assert(tn_inbox_is_open(arena->inbox));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Freed in this epoch, and not before. */
-START_TEST(a_wait_before_a_free_proves_nothing_of_it)
+TEST(threads, a_wait_before_a_free_proves_nothing_of_it)
 {
     void *block = alloc_shared(4096);
 
@@ -269,9 +263,8 @@ START_TEST(a_wait_before_a_free_proves_nothing_of_it)
     ck_assert(tn_pool_is_idle(pool));
     tn_pool_unlock(pool);
 }
-END_TEST
 
-START_TEST(a_full_inbox_is_emptied_by_who_finds_it_so)
+TEST(threads, a_full_inbox_is_emptied_by_who_finds_it_so)
 {
     enum { BLOCKS = TN_INBOX_PLACES + 3 };
     static void *blocks[BLOCKS];
@@ -289,9 +282,8 @@ START_TEST(a_full_inbox_is_emptied_by_who_finds_it_so)
     OK(tarn_pool_validate(pool));
     ck_assert_uint_eq(unit_stats(pool).live_count, 1);
 }
-END_TEST
 
-START_TEST(peaks_do_not_count_what_is_in_the_inbox)
+TEST(threads, peaks_do_not_count_what_is_in_the_inbox)
 {
     void *blocks[] = {alloc_shared(4096), try_allocate(8192)};
     const struct tn_metric *live = &pool->counters.metrics[TN_LIVE_BYTES];
@@ -315,10 +307,9 @@ START_TEST(peaks_do_not_count_what_is_in_the_inbox)
     ck_assert_uint_eq(unit_stats(pool).live_peak_bytes, MIB + 12288);
     ck_assert_uint_eq(unit_stats(pool).live_bytes, 28672);
 }
-END_TEST
 
 /* P23 */
-START_TEST(a_block_that_is_not_plain_is_left_to_the_pool)
+TEST(threads, a_block_that_is_not_plain_is_left_to_the_pool)
 {
     void *used = alloc_shared(4096);
     void *retired = try_allocate(4096);
@@ -340,9 +331,8 @@ START_TEST(a_block_that_is_not_plain_is_left_to_the_pool)
     OK(tarn_pool_validate(pool));
     ck_assert_uint_eq(unit_stats(pool).live_count, 0);
 }
-END_TEST
 
-START_TEST(a_discarded_block_is_left_to_the_pool)
+TEST(threads, a_discarded_block_is_left_to_the_pool)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     void *block = unit_alloc(pool, 4096, stream);
@@ -356,9 +346,8 @@ START_TEST(a_discarded_block_is_left_to_the_pool)
     ck_assert(!free_elsewhere(block));
     ck_assert_uint_eq(tn_pool_discarded_count(pool), 0);
 }
-END_TEST
 
-START_TEST(what_is_freed_in_a_capture_is_so_when_it_ends)
+TEST(threads, what_is_freed_in_a_capture_is_so_when_it_ends)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     void *blocks[2] = {unit_alloc(pool, 4096, stream), unit_alloc(pool, 4096, stream)};
@@ -373,7 +362,6 @@ START_TEST(what_is_freed_in_a_capture_is_so_when_it_ends)
     ck_assert_uint_eq(unit_stats(pool).pending_count, 0);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* Lets other streams have the memory of a block: it goes to the pool's idle memory. */
 static void hand_over(void *address)
@@ -397,7 +385,7 @@ static void *alloc_enclosed(void)
     return blocks[1];
 }
 
-START_TEST(an_enclosed_block_takes_the_pools_lock)
+TEST(threads, an_enclosed_block_takes_the_pools_lock)
 {
     void *enclosed = alloc_enclosed();
     void *behind = unit_alloc(pool, 4096, stream);
@@ -410,9 +398,8 @@ START_TEST(an_enclosed_block_takes_the_pools_lock)
     OK(tarn_pool_validate(pool));
     ck_assert_uint_eq(unit_stats(pool).live_count, 3);
 }
-END_TEST
 
-START_TEST(an_inbox_that_an_enclosed_block_keeps_full_stops_nobody)
+TEST(threads, an_inbox_that_an_enclosed_block_keeps_full_stops_nobody)
 {
     enum { BLOCKS = TN_INBOX_PLACES };
     static void *blocks[BLOCKS];
@@ -427,9 +414,8 @@ START_TEST(an_inbox_that_an_enclosed_block_keeps_full_stops_nobody)
     OK(tarn_pool_validate(pool));
     ck_assert_uint_eq(unit_stats(pool).live_count, 2);
 }
-END_TEST
 
-START_TEST(an_enclosed_block_that_its_user_frees_stays_so_until_then)
+TEST(threads, an_enclosed_block_that_its_user_frees_stays_so_until_then)
 {
     void *enclosed = alloc_enclosed();
 
@@ -440,10 +426,9 @@ START_TEST(an_enclosed_block_that_its_user_frees_stays_so_until_then)
     STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(enclosed));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* A pool without a handle goes with its last block, which is no arena's affair. */
-START_TEST(a_released_pools_last_block_ends_it)
+TEST(threads, a_released_pools_last_block_ends_it)
 {
     void *blocks[] = {alloc_shared(4096), try_allocate(4096)};
     struct tn_arena *arena = found(blocks[0])->heap->arena;
@@ -456,9 +441,8 @@ START_TEST(a_released_pools_last_block_ends_it)
     tn_device_end_released(device);
     ck_assert_uint_eq(atomic_load(&pool->magic), 0);
 }
-END_TEST
 
-START_TEST(a_pool_goes_with_what_is_in_its_inboxes)
+TEST(threads, a_pool_goes_with_what_is_in_its_inboxes)
 {
     void *block = alloc_shared(4096);
     struct tn_arena *arena = found(block)->heap->arena;
@@ -480,10 +464,9 @@ START_TEST(a_pool_goes_with_what_is_in_its_inboxes)
     ck_assert(is_in_inbox(block));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Of 64 MiB that the pool may have one stream's arena has all, in its inbox. */
-START_TEST(memory_in_an_inbox_serves_other_streams_when_it_is_short)
+TEST(threads, memory_in_an_inbox_serves_other_streams_when_it_is_short)
 {
     tarn_pool *limited = unit_pool_of(device, "limited", 64 * MIB);
     void *block = unit_alloc(limited, 48 * MIB, stream);
@@ -494,9 +477,8 @@ START_TEST(memory_in_an_inbox_serves_other_streams_when_it_is_short)
     OK(tarn_pool_validate(limited));
     ck_assert_uint_eq(unit_stats(limited).live_count, 1);
 }
-END_TEST
 
-START_TEST(an_arena_that_two_threads_share_at_once_has_one_inbox)
+TEST(threads, an_arena_that_two_threads_share_at_once_has_one_inbox)
 {
     void *block = unit_alloc(pool, 4096, stream);
     struct tn_arena *arena = unit_block(block)->heap->arena;
@@ -509,9 +491,8 @@ START_TEST(an_arena_that_two_threads_share_at_once_has_one_inbox)
     ck_assert(is_in_inbox(block));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_trim_gives_back_what_is_in_an_inbox)
+TEST(threads, a_trim_gives_back_what_is_in_an_inbox)
 {
     void *block = alloc_shared(8 * MIB);
     size_t freed = 0;
@@ -521,9 +502,8 @@ START_TEST(a_trim_gives_back_what_is_in_an_inbox)
     ck_assert_uint_ge(freed, 8 * MIB);
     ck_assert_uint_eq(unit_stats(pool).mapped_bytes, 0);
 }
-END_TEST
 
-START_TEST(a_checkpoint_does_not_know_what_is_in_an_inbox)
+TEST(threads, a_checkpoint_does_not_know_what_is_in_an_inbox)
 {
     void *blocks[] = {alloc_shared(4096), try_allocate(4096)};
     tarn_checkpoint *checkpoint = NULL;
@@ -538,38 +518,4 @@ START_TEST(a_checkpoint_does_not_know_what_is_in_an_inbox)
     ck_assert(free_elsewhere(blocks[1])); /* it is plain again */
     ck_assert(is_in_inbox(blocks[1]));
     OK(tarn_checkpoint_destroy(checkpoint));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("sharing");
-    TCase *tcase = tcase_create("an arena and other threads");
-
-    tcase_add_checked_fixture(tcase, set_up, NULL);
-    tcase_add_test(tcase, an_arena_gets_an_inbox_when_others_have_freed_in_it_some_times);
-    tcase_add_test(tcase, without_memory_for_an_inbox_all_goes_on_as_before);
-    tcase_add_test(tcase, who_allocates_takes_what_others_have_freed);
-    tcase_add_test(tcase, what_is_in_the_inbox_is_freed_already);
-    tcase_add_test(tcase, what_its_user_has_freed_nobody_else_frees);
-    tcase_add_test(tcase, what_was_freed_before_something_else_is_closed_until_it_is_allocated);
-    tcase_add_test(tcase, addresses_that_are_no_blocks_are_left_to_the_pool);
-    tcase_add_test(tcase, who_locks_the_pool_finds_empty_inboxes);
-    tcase_add_test(tcase, a_wait_before_a_free_proves_nothing_of_it);
-    tcase_add_test(tcase, a_full_inbox_is_emptied_by_who_finds_it_so);
-    tcase_add_test(tcase, peaks_do_not_count_what_is_in_the_inbox);
-    tcase_add_test(tcase, a_block_that_is_not_plain_is_left_to_the_pool);
-    tcase_add_test(tcase, a_discarded_block_is_left_to_the_pool);
-    tcase_add_test(tcase, what_is_freed_in_a_capture_is_so_when_it_ends);
-    tcase_add_test(tcase, an_enclosed_block_takes_the_pools_lock);
-    tcase_add_test(tcase, an_enclosed_block_that_its_user_frees_stays_so_until_then);
-    tcase_add_test(tcase, an_inbox_that_an_enclosed_block_keeps_full_stops_nobody);
-    tcase_add_test(tcase, a_released_pools_last_block_ends_it);
-    tcase_add_test(tcase, a_pool_goes_with_what_is_in_its_inboxes);
-    tcase_add_test(tcase, memory_in_an_inbox_serves_other_streams_when_it_is_short);
-    tcase_add_test(tcase, an_arena_that_two_threads_share_at_once_has_one_inbox);
-    tcase_add_test(tcase, a_trim_gives_back_what_is_in_an_inbox);
-    tcase_add_test(tcase, a_checkpoint_does_not_know_what_is_in_an_inbox);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -23,7 +23,9 @@ struct newer {
 
 static const struct tn_sized sized = {"tarn_known", sizeof(struct older), sizeof(struct known)};
 
-START_TEST(a_struct_is_described_by_its_type_and_its_first_fields)
+GROUP(inputs, NULL)
+
+TEST(inputs, a_struct_is_described_by_its_type_and_its_first_fields)
 {
     struct tn_sized made = TN_SIZED(struct known, first);
 
@@ -31,9 +33,8 @@ START_TEST(a_struct_is_described_by_its_type_and_its_first_fields)
     ck_assert_uint_eq(made.least_bytes, sizeof(struct older));
     ck_assert_uint_eq(made.known_bytes, sizeof(struct known));
 }
-END_TEST
 
-START_TEST(no_input_is_all_defaults)
+TEST(inputs, no_input_is_all_defaults)
 {
     struct known known = {7, 7, 7};
 
@@ -42,9 +43,8 @@ START_TEST(no_input_is_all_defaults)
     ck_assert_uint_eq(known.first, 0);
     ck_assert_uint_eq(known.last, 0);
 }
-END_TEST
 
-START_TEST(an_older_input_has_defaults_for_what_it_lacks)
+TEST(inputs, an_older_input_has_defaults_for_what_it_lacks)
 {
     struct newer bytes = {
         sizeof(struct older), 1, 2, {3, 4}}; /* what stands behind it is not its own */
@@ -56,9 +56,8 @@ START_TEST(an_older_input_has_defaults_for_what_it_lacks)
     ck_assert_uint_eq(known.last, 0);
     ck_assert_uint_eq(bytes.size, sizeof(struct older));
 }
-END_TEST
 
-START_TEST(an_input_of_this_version_is_read_whole)
+TEST(inputs, an_input_of_this_version_is_read_whole)
 {
     struct newer bytes = {sizeof(struct known), 1, 2, {3, 4}};
     struct known known = {7, 7, 7};
@@ -67,9 +66,8 @@ START_TEST(an_input_of_this_version_is_read_whole)
     ck_assert_uint_eq(known.first, 1);
     ck_assert_uint_eq(known.last, 2);
 }
-END_TEST
 
-START_TEST(a_newer_input_is_read_where_its_new_fields_are_0)
+TEST(inputs, a_newer_input_is_read_where_its_new_fields_are_0)
 {
     struct newer given = {sizeof given, 1, 2, {0, 0}};
     struct known known = {7, 7, 7};
@@ -79,10 +77,9 @@ START_TEST(a_newer_input_is_read_where_its_new_fields_are_0)
     ck_assert_uint_eq(known.first, 1);
     ck_assert_uint_eq(known.last, 2);
 }
-END_TEST
 
 /* Each byte of them counts. */
-START_TEST(a_newer_input_with_a_new_field_set_is_refused)
+TEST(inputs, a_newer_input_with_a_new_field_set_is_refused)
 {
     for (size_t at = sizeof(struct known); at < sizeof(struct newer); at++) {
         struct newer given = {sizeof given, 1, 2, {0, 0}};
@@ -96,9 +93,8 @@ START_TEST(a_newer_input_with_a_new_field_set_is_refused)
         ck_assert_uint_eq(known.first, 0);
     }
 }
-END_TEST
 
-START_TEST(wrong_sizes_are_refused)
+TEST(inputs, wrong_sizes_are_refused)
 {
     static const size_t wrong[] = {0,
                                    1,
@@ -121,9 +117,8 @@ START_TEST(wrong_sizes_are_refused)
     STATUS(TARN_ERR_INVALID_ARGUMENT, tn_sized_check(sized, NULL));
     unit_expect_sentence("tarn_known is NULL");
 }
-END_TEST
 
-START_TEST(the_least_and_the_largest_size_are_allowed)
+TEST(inputs, the_least_and_the_largest_size_are_allowed)
 {
     static union {
         struct newer given;
@@ -138,9 +133,10 @@ START_TEST(the_least_and_the_largest_size_are_allowed)
     most.bytes[sizeof most - 1] = 1;
     STATUS(TARN_ERR_INVALID_ARGUMENT, tn_sized_read(sized, &most, &known));
 }
-END_TEST
 
-START_TEST(an_older_output_gets_its_own_fields_and_no_byte_more)
+GROUP(outputs, NULL)
+
+TEST(outputs, an_older_output_gets_its_own_fields_and_no_byte_more)
 {
     const struct known known = {sizeof known, 1, 2};
     struct newer given = {sizeof(struct older), 7, 7, {7, 7}};
@@ -151,9 +147,8 @@ START_TEST(an_older_output_gets_its_own_fields_and_no_byte_more)
     ck_assert_uint_eq(given.last, 7);
     ck_assert_uint_eq(given.more[0], 7);
 }
-END_TEST
 
-START_TEST(a_newer_output_has_0_in_its_new_fields)
+TEST(outputs, a_newer_output_has_0_in_its_new_fields)
 {
     const struct known known = {sizeof known, 1, 2};
     struct {
@@ -168,26 +163,4 @@ START_TEST(a_newer_output_has_0_in_its_new_fields)
     ck_assert_uint_eq(bytes.given.more[0], 0);
     ck_assert_uint_eq(bytes.given.more[1], 0);
     ck_assert_uint_eq(bytes.behind, 7);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("sized");
-    TCase *inputs = tcase_create("inputs");
-    TCase *outputs = tcase_create("outputs");
-
-    tcase_add_test(inputs, a_struct_is_described_by_its_type_and_its_first_fields);
-    tcase_add_test(inputs, no_input_is_all_defaults);
-    tcase_add_test(inputs, an_older_input_has_defaults_for_what_it_lacks);
-    tcase_add_test(inputs, an_input_of_this_version_is_read_whole);
-    tcase_add_test(inputs, a_newer_input_is_read_where_its_new_fields_are_0);
-    tcase_add_test(inputs, a_newer_input_with_a_new_field_set_is_refused);
-    tcase_add_test(inputs, wrong_sizes_are_refused);
-    tcase_add_test(inputs, the_least_and_the_largest_size_are_allowed);
-    suite_add_tcase(suite, inputs);
-    tcase_add_test(outputs, an_older_output_gets_its_own_fields_and_no_byte_more);
-    tcase_add_test(outputs, a_newer_output_has_0_in_its_new_fields);
-    suite_add_tcase(suite, outputs);
-    return test_main(suite);
 }

@@ -23,7 +23,9 @@ int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest)
 static struct tn_spin lock;
 static uint64_t counted; /* guarded by lock */
 
-START_TEST(a_lock_that_is_taken_is_not_taken_again)
+GROUP(lock, NULL)
+
+TEST(lock, a_lock_that_is_taken_is_not_taken_again)
 {
     ck_assert(tn_spin_try(&lock));
     ck_assert(!tn_spin_try(&lock));
@@ -31,7 +33,6 @@ START_TEST(a_lock_that_is_taken_is_not_taken_again)
     ck_assert(tn_spin_try(&lock));
     tn_spin_release(&lock);
 }
-END_TEST
 
 static void *count(void *unused)
 {
@@ -45,7 +46,7 @@ static void *count(void *unused)
     return NULL;
 }
 
-START_TEST(threads_take_turns)
+TEST(lock, threads_take_turns)
 {
     pthread_t threads[THREADS];
 
@@ -55,9 +56,8 @@ START_TEST(threads_take_turns)
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
     ck_assert_uint_eq(counted, (uint64_t)THREADS * ROUNDS);
 }
-END_TEST
 
-START_TEST(who_waits_long_sleeps)
+TEST(lock, who_waits_long_sleeps)
 {
     pthread_t thread;
     int64_t deadline = test_deadline();
@@ -72,7 +72,6 @@ START_TEST(who_waits_long_sleeps)
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert_uint_eq(counted, ROUNDS);
 }
-END_TEST
 
 static void *pause_cancelled(void *returned)
 {
@@ -84,7 +83,7 @@ static void *pause_cancelled(void *returned)
 }
 
 /* Whoever waits has locks, or is about to. */
-START_TEST(a_pause_is_no_cancellation_point)
+TEST(lock, a_pause_is_no_cancellation_point)
 {
     atomic_bool returned = false;
     pthread_t thread;
@@ -95,24 +94,8 @@ START_TEST(a_pause_is_no_cancellation_point)
     ck_assert(atomic_load(&returned));
     ck_assert_ptr_eq(result, PTHREAD_CANCELED);
 }
-END_TEST
 
-START_TEST(giving_back_what_nobody_has_is_a_broken_contract)
+CONTRACT_TEST(lock, giving_back_what_nobody_has_is_a_broken_contract)
 {
     tn_spin_release(&lock);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("spin");
-    TCase *tcase = tcase_create("lock");
-
-    tcase_add_test(tcase, a_lock_that_is_taken_is_not_taken_again);
-    tcase_add_test(tcase, threads_take_turns);
-    tcase_add_test(tcase, who_waits_long_sleeps);
-    tcase_add_test(tcase, a_pause_is_no_cancellation_point);
-    unit_add_contract_test(tcase, giving_back_what_nobody_has_is_a_broken_contract);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

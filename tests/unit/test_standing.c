@@ -125,15 +125,18 @@ static void expect_block(size_t at, tarn_pool *whose, const void *address, size_
     ck_assert_uint_gt(standings.findings[at].block.sequence, 0);
 }
 
-START_TEST(nothing_is_asked_of_nothing)
+GROUP(others, open_device)
+
+TEST(others, nothing_is_asked_of_nothing)
 {
     find(NULL);
     ck_assert_ptr_null(standings.findings);
     drop();
 }
-END_TEST
 
-START_TEST(a_live_block_is_found_by_its_first_byte_and_its_last)
+GROUP(pools, open_device)
+
+TEST(pools, a_live_block_is_found_by_its_first_byte_and_its_last)
 {
     char *block = unit_alloc(pool, BYTES - 100, stream);
     char *its = unit_alloc(other, 4 * MIB, stream);
@@ -149,9 +152,8 @@ START_TEST(a_live_block_is_found_by_its_first_byte_and_its_last)
     expect_block(3, other, its, 4 * MIB);
     expect_block(4, other, its, 4 * MIB);
 }
-END_TEST
 
-START_TEST(freed_memory_is_its_pools)
+TEST(pools, freed_memory_is_its_pools)
 {
     char *block = unit_alloc(pool, BYTES, stream);
     char *kept = unit_alloc(pool, BYTES, stream);
@@ -165,9 +167,8 @@ START_TEST(freed_memory_is_its_pools)
     expect(1, TN_STANDING_FREED, pool);
     expect_block(2, pool, kept, BYTES);
 }
-END_TEST
 
-START_TEST(a_block_whose_uses_go_on_is_freed)
+TEST(pools, a_block_whose_uses_go_on_is_freed)
 {
     char *block = unit_alloc(pool, BYTES, stream);
     tn_cu_stream elsewhere = test_stream();
@@ -182,9 +183,8 @@ START_TEST(a_block_whose_uses_go_on_is_freed)
     sim.resume_work();
     test_synchronize(elsewhere);
 }
-END_TEST
 
-START_TEST(addresses_without_memory_are_tarns)
+TEST(pools, addresses_without_memory_are_tarns)
 {
     char *block = unit_alloc(pool, BYTES, stream);
     const struct tn_segment *segment = tn_address_table_find((uintptr_t)block);
@@ -199,9 +199,8 @@ START_TEST(addresses_without_memory_are_tarns)
     expect(0, TN_STANDING_UNMAPPED, pool);
     expect(1, TN_STANDING_UNMAPPED, NULL);
 }
-END_TEST
 
-START_TEST(what_is_not_tarns_the_driver_is_asked_for)
+TEST(others, what_is_not_tarns_the_driver_is_asked_for)
 {
     char *linear = test_linear_alloc(BYTES);
     char *pinned = test_host_alloc(BYTES);
@@ -219,10 +218,9 @@ START_TEST(what_is_not_tarns_the_driver_is_asked_for)
     ck_assert_ptr_eq(standings.findings[1].block.address, pinned);
     expect(2, TN_STANDING_UNKNOWN, NULL);
 }
-END_TEST
 
 /* What a capture freed is the graph's own as long as that is there; and no other graph's. */
-START_TEST(memory_that_the_graph_keeps_is_held)
+TEST(pools, memory_that_the_graph_keeps_is_held)
 {
     tarn_capture *capture;
     tarn_graph *graph;
@@ -256,10 +254,9 @@ START_TEST(memory_that_the_graph_keeps_is_held)
     drop();
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* The graph's hold has room for 512 chunks; one that was mapped later is not in it. */
-START_TEST(memory_that_came_after_the_graph_is_not_held)
+TEST(pools, memory_that_came_after_the_graph_is_not_held)
 {
     tarn_graph *graph = unit_graph(pool, stream, BYTES, NULL);
     struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
@@ -279,10 +276,9 @@ START_TEST(memory_that_came_after_the_graph_is_not_held)
     expect(0, TN_STANDING_FREED, pool);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* G5: many blocks of several segments, some freed, and addresses in no order: each as its block is. */
-START_TEST(each_of_many_addresses_stands_as_its_block_does)
+TEST(pools, each_of_many_addresses_stands_as_its_block_does)
 {
     enum { BLOCKS = 150 };
     static char *blocks[BLOCKS];
@@ -316,7 +312,6 @@ START_TEST(each_of_many_addresses_stands_as_its_block_does)
         }
     }
 }
-END_TEST
 
 static char *passing;
 
@@ -327,7 +322,7 @@ static void let_go(void)
     ck_assert_ptr_null(tn_address_table_find((uintptr_t)passing));
 }
 
-START_TEST(what_goes_between_two_looks_has_no_memory)
+TEST(pools, what_goes_between_two_looks_has_no_memory)
 {
     passing = unit_alloc(pool, 64 * MIB, stream);
     ask(passing + 1);
@@ -336,10 +331,9 @@ START_TEST(what_goes_between_two_looks_has_no_memory)
     ck_assert(between == NULL);
     expect(0, TN_STANDING_UNMAPPED, NULL);
 }
-END_TEST
 
 /* A pool's graphs are replayed in an order of their own, but for the default pool, which has none. */
-START_TEST(pools_in_one_order_are_told_from_others)
+TEST(pools, pools_in_one_order_are_told_from_others)
 {
     ask(unit_alloc(pool, BYTES, stream));
     ask(unit_alloc(other, BYTES, stream));
@@ -352,9 +346,8 @@ START_TEST(pools_in_one_order_are_told_from_others)
     ck_assert(!found_pool(0)->is_own && found_pool(0)->shares_replays);
     drop();
 }
-END_TEST
 
-START_TEST(without_memory_nothing_is_looked_up)
+TEST(others, without_memory_nothing_is_looked_up)
 {
     static const char *const sentences[] = {"1 addresses", "1 addresses", "names of pools"};
 
@@ -367,9 +360,8 @@ START_TEST(without_memory_nothing_is_looked_up)
         drop();
     }
 }
-END_TEST
 
-START_TEST(a_refusal_of_the_drivers_is_named)
+TEST(others, a_refusal_of_the_drivers_is_named)
 {
     ask(unit_alloc(pool, BYTES, stream));
     ask(test_linear_alloc(BYTES));
@@ -380,9 +372,8 @@ START_TEST(a_refusal_of_the_drivers_is_named)
     drop();
     ck_assert(tn_lock_none_held());
 }
-END_TEST
 
-START_TEST(captures_are_not_disturbed)
+TEST(others, captures_are_not_disturbed)
 {
     tarn_capture *capture;
     tarn_graph *graph;
@@ -399,28 +390,4 @@ START_TEST(captures_are_not_disturbed)
     ck_assert(standings.findings[0].captured);
     OK(tarn_capture_end(capture, &graph));
     OK(tarn_graph_destroy(graph));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("standing");
-    TCase *pools = test_case(suite, "pools", open_device, NULL);
-    TCase *others = test_case(suite, "others", open_device, NULL);
-
-    tcase_add_test(pools, a_live_block_is_found_by_its_first_byte_and_its_last);
-    tcase_add_test(pools, freed_memory_is_its_pools);
-    tcase_add_test(pools, a_block_whose_uses_go_on_is_freed);
-    tcase_add_test(pools, addresses_without_memory_are_tarns);
-    tcase_add_test(pools, memory_that_the_graph_keeps_is_held);
-    tcase_add_test(pools, pools_in_one_order_are_told_from_others);
-    tcase_add_test(pools, memory_that_came_after_the_graph_is_not_held);
-    tcase_add_test(pools, each_of_many_addresses_stands_as_its_block_does);
-    tcase_add_test(pools, what_goes_between_two_looks_has_no_memory);
-    tcase_add_test(others, nothing_is_asked_of_nothing);
-    tcase_add_test(others, what_is_not_tarns_the_driver_is_asked_for);
-    tcase_add_test(others, without_memory_nothing_is_looked_up);
-    tcase_add_test(others, a_refusal_of_the_drivers_is_named);
-    tcase_add_test(others, captures_are_not_disturbed);
-    return test_main(suite);
 }

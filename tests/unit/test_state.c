@@ -14,8 +14,10 @@ static tarn_checkpoint *take(tarn_contents contents)
     return checkpoint;
 }
 
+GROUP(take, make_pool)
+
 /* C1 */
-START_TEST(live_blocks_are_saved_in_order_of_segment_and_offset)
+TEST(take, live_blocks_are_saved_in_order_of_segment_and_offset)
 {
     tarn_checkpoint *checkpoint;
     void *freed[20];
@@ -50,10 +52,9 @@ START_TEST(live_blocks_are_saved_in_order_of_segment_and_offset)
     }
     ck_assert_uint_eq(checkpoint->live_bytes, tn_pool_live_bytes(pool));
 }
-END_TEST
 
 /* Side by side in one heap: two of its stream, and between them one of another, as after a restore. */
-START_TEST(blocks_are_saved_in_runs_of_one_order)
+TEST(take, blocks_are_saved_in_runs_of_one_order)
 {
     void *blocks[5];
     tarn_checkpoint *checkpoint;
@@ -72,10 +73,9 @@ START_TEST(blocks_are_saved_in_runs_of_one_order)
                                  unit_order(device, i == 2 ? other : stream)));
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* C1: broken, the restore looks for a block where it has been already. */
-START_TEST(blocks_out_of_order_are_a_broken_contract)
+CONTRACT_TEST(take, blocks_out_of_order_are_a_broken_contract)
 {
     void *low = unit_alloc(pool, 4096, stream);
     void *keeper = unit_alloc(pool, 4096, stream);
@@ -90,10 +90,9 @@ START_TEST(blocks_out_of_order_are_a_broken_contract)
     checkpoint->blocks[2] = first;
     OK(tn_checkpoint_restore(checkpoint, stream, NULL));
 }
-END_TEST
 
 /* C2 */
-START_TEST(segments_with_saved_blocks_are_held)
+TEST(take, segments_with_saved_blocks_are_held)
 {
     void *small = unit_alloc(pool, 4096, stream);
     void *large = unit_alloc(pool, 8 * MIB, stream);
@@ -121,10 +120,9 @@ START_TEST(segments_with_saved_blocks_are_held)
     ck_assert_ptr_null(unit_segment(small));
     ck_assert_uint_eq(pool->claims.checkpoint_count, 0);
 }
-END_TEST
 
 /* C2: broken, a trim gives the addresses away. */
-START_TEST(a_segment_that_is_not_held_loses_its_addresses)
+TEST(take, a_segment_that_is_not_held_loses_its_addresses)
 {
     void *address = unit_alloc(pool, 4096, stream);
     struct tn_segment *segment = unit_segment(address);
@@ -136,10 +134,9 @@ START_TEST(a_segment_that_is_not_held_loses_its_addresses)
     ck_assert_ptr_null(unit_segment(address));
     (void)checkpoint;
 }
-END_TEST
 
 /* C3 */
-START_TEST(contents_lie_one_after_the_other)
+TEST(take, contents_lie_one_after_the_other)
 {
     char *blocks[5];
     tarn_checkpoint *checkpoint;
@@ -164,10 +161,9 @@ START_TEST(contents_lie_one_after_the_other)
     ck_assert_uint_eq(checkpoint->digests, (uintptr_t)saved);
     tn_checkpoint_destroy(checkpoint);
 }
-END_TEST
 
 /* C3: broken, a block gets the bytes of another. */
-START_TEST(contents_are_found_by_the_sizes_of_the_blocks)
+TEST(take, contents_are_found_by_the_sizes_of_the_blocks)
 {
     void *first = unit_alloc(pool, 4096, stream);
     void *gap = unit_alloc(pool, 4096, stream);
@@ -189,9 +185,8 @@ START_TEST(contents_are_found_by_the_sizes_of_the_blocks)
     OK(tn_checkpoint_restore(checkpoint, stream, NULL));
     test_expect_words(stream, second, 2, 1024);
 }
-END_TEST
 
-START_TEST(an_empty_pool_has_an_empty_checkpoint)
+TEST(take, an_empty_pool_has_an_empty_checkpoint)
 {
     tarn_checkpoint *checkpoint = take(TARN_CONTENTS_DEVICE);
 
@@ -202,9 +197,10 @@ START_TEST(an_empty_pool_has_an_empty_checkpoint)
     ck_assert_uint_eq(tn_pool_live_count(pool), 0);
     tn_checkpoint_destroy(checkpoint);
 }
-END_TEST
 
-START_TEST(a_checkpoint_is_refused_where_it_cannot_be)
+GROUP(refused, make_pool)
+
+TEST(refused, a_checkpoint_is_refused_where_it_cannot_be)
 {
     tarn_checkpoint *checkpoint = NULL;
     tarn_capture *capture;
@@ -226,9 +222,8 @@ START_TEST(a_checkpoint_is_refused_where_it_cannot_be)
     tn_checkpoint_destroy(checkpoint);
     ck_assert_uint_eq(pool->claims.checkpoint_count, 0);
 }
-END_TEST
 
-START_TEST(a_users_capture_under_way_is_seen)
+TEST(refused, a_users_capture_under_way_is_seen)
 {
     struct tn_stream_state state;
     tarn_checkpoint *checkpoint = NULL;
@@ -239,9 +234,8 @@ START_TEST(a_users_capture_under_way_is_seen)
     STATUS(TARN_ERR_WRONG_STATE, tn_checkpoint_take(pool, TARN_CONTENTS_NONE, other, &checkpoint));
     test_destroy_graph(test_end_capture(stream));
 }
-END_TEST
 
-START_TEST(a_take_that_fails_leaves_nothing)
+TEST(refused, a_take_that_fails_leaves_nothing)
 {
     tarn_checkpoint *checkpoint = NULL;
     void *address = unit_alloc(pool, 4096, stream);
@@ -270,9 +264,8 @@ START_TEST(a_take_that_fails_leaves_nothing)
         }
     }
 }
-END_TEST
 
-START_TEST(a_take_without_host_memory_leaves_nothing)
+TEST(refused, a_take_without_host_memory_leaves_nothing)
 {
     tarn_checkpoint *checkpoint = NULL;
     void *address = unit_alloc(pool, 4096, stream);
@@ -296,9 +289,10 @@ START_TEST(a_take_without_host_memory_leaves_nothing)
     ck_assert_int_ge(met, 3);
     tn_checkpoint_destroy(checkpoint);
 }
-END_TEST
 
-START_TEST(a_destroyed_checkpoint_leaves_nothing)
+GROUP(destroy, make_pool)
+
+TEST(destroy, a_destroyed_checkpoint_leaves_nothing)
 {
     int64_t host;
     uint64_t events;
@@ -319,34 +313,4 @@ START_TEST(a_destroyed_checkpoint_leaves_nothing)
     ck_assert_int_eq(tn_host_outstanding(), host);
     ck_assert_uint_eq(test_ledger().events, events);
     ck_assert_uint_eq(tn_pool_live_count(device->default_pool), 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("state");
-    TCase *takes = tcase_create("take");
-    TCase *refused = tcase_create("refused");
-    TCase *destroy = tcase_create("destroy");
-
-    tcase_add_checked_fixture(takes, make_pool, NULL);
-    tcase_add_test(takes, live_blocks_are_saved_in_order_of_segment_and_offset);
-    tcase_add_test(takes, blocks_are_saved_in_runs_of_one_order);
-    unit_add_contract_test(takes, blocks_out_of_order_are_a_broken_contract);
-    tcase_add_test(takes, segments_with_saved_blocks_are_held);
-    tcase_add_test(takes, a_segment_that_is_not_held_loses_its_addresses);
-    tcase_add_test(takes, contents_lie_one_after_the_other);
-    tcase_add_test(takes, contents_are_found_by_the_sizes_of_the_blocks);
-    tcase_add_test(takes, an_empty_pool_has_an_empty_checkpoint);
-    suite_add_tcase(suite, takes);
-    tcase_add_checked_fixture(refused, make_pool, NULL);
-    tcase_add_test(refused, a_checkpoint_is_refused_where_it_cannot_be);
-    tcase_add_test(refused, a_users_capture_under_way_is_seen);
-    tcase_add_test(refused, a_take_that_fails_leaves_nothing);
-    tcase_add_test(refused, a_take_without_host_memory_leaves_nothing);
-    suite_add_tcase(suite, refused);
-    tcase_add_checked_fixture(destroy, make_pool, NULL);
-    tcase_add_test(destroy, a_destroyed_checkpoint_leaves_nothing);
-    suite_add_tcase(suite, destroy);
-    return test_main(suite);
 }

@@ -63,7 +63,9 @@ static struct test_device_stats device_numbers(void)
     return test_device_stats_in(&stats);
 }
 
-START_TEST(an_empty_pool_has_nothing)
+GROUP(pool, make_pool)
+
+TEST(pool, an_empty_pool_has_nothing)
 {
     tarn_stats expected = {.size = sizeof expected};
     tarn_stats stats = of_pool();
@@ -71,9 +73,8 @@ START_TEST(an_empty_pool_has_nothing)
     ck_assert_mem_eq(&stats.live_blocks, &expected.live_blocks,
                      sizeof stats - offsetof(tarn_stats, live_blocks));
 }
-END_TEST
 
-START_TEST(a_pools_numbers_are_those_of_its_blocks_and_chunks)
+TEST(pool, a_pools_numbers_are_those_of_its_blocks_and_chunks)
 {
     void *small = unit_alloc(pool, 1000, stream);
     void *large = unit_alloc(pool, 3 * MIB, stream);
@@ -107,9 +108,8 @@ START_TEST(a_pools_numbers_are_those_of_its_blocks_and_chunks)
     ck_assert_uint_ge(numbers().unmap_count, 1);
     ck_assert_uint_eq(numbers().mapped_peak_bytes, 8 * MIB);
 }
-END_TEST
 
-START_TEST(captured_bytes_are_those_of_held_chunks)
+TEST(pool, captured_bytes_are_those_of_held_chunks)
 {
     tarn_capture *capture;
     tarn_graph *graph;
@@ -129,10 +129,9 @@ START_TEST(captured_bytes_are_those_of_held_chunks)
     ck_assert_uint_eq(numbers().checkpoint_count, 1);
     (void)graph;
 }
-END_TEST
 
 /* A free run that reaches over a chunk that is in use is one, and its bytes there are no trim's. */
-START_TEST(a_free_run_counts_where_a_chunk_under_it_is_in_use)
+TEST(pool, a_free_run_counts_where_a_chunk_under_it_is_in_use)
 {
     void *low = unit_alloc(pool, 3 * MIB, stream); /* a chunk of 4 MiB */
     void *high = unit_alloc(pool, 8 * MIB, stream);
@@ -151,9 +150,8 @@ START_TEST(a_free_run_counts_where_a_chunk_under_it_is_in_use)
     ck_assert_uint_eq(stats.inactive_blocks.all, 0);
     ck_assert_uint_eq(stats.unused_bytes.all, mapped);
 }
-END_TEST
 
-START_TEST(a_chunk_that_a_capture_and_a_graph_keep_counts_for_both)
+TEST(pool, a_chunk_that_a_capture_and_a_graph_keep_counts_for_both)
 {
     tarn_graph *graph = unit_graph(pool, stream, 1000, NULL);
     tarn_capture *capture = unit_begin(pool, stream);
@@ -170,11 +168,12 @@ START_TEST(a_chunk_that_a_capture_and_a_graph_keep_counts_for_both)
     OK(tarn_capture_abort(capture));
     (void)graph;
 }
-END_TEST
+
+GROUP(device, make_pool)
 
 /* Whatever is reset, these are since the pool was made, or the device was opened; those of pools that are gone are
  * the device's. */
-START_TEST(counts_since_the_beginning_are_never_reset)
+TEST(device, counts_since_the_beginning_are_never_reset)
 {
     uint64_t mapped;
 
@@ -194,10 +193,9 @@ START_TEST(counts_since_the_beginning_are_never_reset)
     ck_assert_uint_eq(of_device().map_count, mapped);
     ck_assert_uint_eq(of_device().unmap_count, mapped);
 }
-END_TEST
 
 /* Without the walk all else is the same. */
-START_TEST(what_is_walked_for_is_left_out_where_nobody_asks)
+TEST(device, what_is_walked_for_is_left_out_where_nobody_asks)
 {
     static const size_t begin = offsetof(tarn_stats, inactive_blocks);
     static const size_t end = offsetof(tarn_stats, capture_count);
@@ -235,9 +233,8 @@ START_TEST(what_is_walked_for_is_left_out_where_nobody_asks)
     }
     (void)graph;
 }
-END_TEST
 
-START_TEST(a_devices_numbers_are_sums_over_its_pools)
+TEST(device, a_devices_numbers_are_sums_over_its_pools)
 {
     tarn_pool *second = unit_pool(device);
     struct test_device_stats stats;
@@ -259,10 +256,9 @@ START_TEST(a_devices_numbers_are_sums_over_its_pools)
     ck_assert_uint_eq(stats.reserved_bytes, atomic_load(&device->regions.reserved_bytes));
     ck_assert(tn_lock_none_held());
 }
-END_TEST
 
 /* The library's counts of the driver's calls are the simulator's own. */
-START_TEST(calls_are_those_that_the_driver_was_asked)
+TEST(device, calls_are_those_that_the_driver_was_asked)
 {
     static const char *const names[] = {
         "cuMemCreate",         "cuMemRelease",     "cuMemMap",
@@ -295,10 +291,9 @@ START_TEST(calls_are_those_that_the_driver_was_asked)
     ck_assert_uint_gt(sim.call_count("cuMemUnmap"), before[3]);
     ck_assert_uint_gt(sim.call_count("cuEventRecord"), before[5]);
 }
-END_TEST
 
 /* What is undone was never mapped for good, and is no growth; the driver was asked all the same. */
-START_TEST(a_growth_that_is_undone_is_none)
+TEST(pool, a_growth_that_is_undone_is_none)
 {
     tarn_stats stats;
     void *address = NULL;
@@ -315,10 +310,9 @@ START_TEST(a_growth_that_is_undone_is_none)
     ck_assert_uint_gt(of_device().map_calls, stats.map_calls);
     ck_assert_uint_eq(stats.map_calls, stats.unmap_calls);
 }
-END_TEST
 
 /* Two pools at a time, then one of them and a third: the highest sum is what is kept. */
-START_TEST(the_sum_of_peaks_before_a_pool_goes_is_kept)
+TEST(device, the_sum_of_peaks_before_a_pool_goes_is_kept)
 {
     tarn_pool *second = unit_pool(device);
     tarn_pool *third;
@@ -343,9 +337,8 @@ START_TEST(the_sum_of_peaks_before_a_pool_goes_is_kept)
     ck_assert_uint_eq(of_device().live_bytes.all.peak, 0);
     ck_assert_uint_eq(of_device().live_bytes.all.allocated, 1536 + 5 * MIB);
 }
-END_TEST
 
-START_TEST(a_peak_of_another_thread_is_not_lost_when_peaks_are_reset)
+TEST(device, a_peak_of_another_thread_is_not_lost_when_peaks_are_reset)
 {
     OK(tarn_free(unit_alloc(pool, 40 * MIB, stream))); /* memory for what is to come */
     tn_device_reset_peaks(device);
@@ -355,9 +348,8 @@ START_TEST(a_peak_of_another_thread_is_not_lost_when_peaks_are_reset)
     ck_assert_uint_gt(passed_bytes, 0);
     ck_assert_uint_ge(of_device().live_bytes.all.peak, passed_bytes);
 }
-END_TEST
 
-START_TEST(a_peak_of_another_thread_is_not_lost_when_its_pool_goes)
+TEST(device, a_peak_of_another_thread_is_not_lost_when_its_pool_goes)
 {
     OK(tarn_free(unit_alloc(pool, 40 * MIB, stream)));
     tn_device_reset_peaks(device);
@@ -367,10 +359,9 @@ START_TEST(a_peak_of_another_thread_is_not_lost_when_its_pool_goes)
     ck_assert_uint_gt(passed_bytes, 0);
     ck_assert_uint_ge(of_device().live_bytes.all.peak, passed_bytes);
 }
-END_TEST
 
 /* A pool that is released with a block of an aborted capture goes at the device's end: its totals are kept. */
-START_TEST(what_a_pool_leaves_behind_is_freed_with_it)
+TEST(device, what_a_pool_leaves_behind_is_freed_with_it)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     tarn_stats stats;
@@ -386,9 +377,8 @@ START_TEST(what_a_pool_leaves_behind_is_freed_with_it)
     ck_assert_uint_eq(stats.mapped_bytes.all.current, 0);
     ck_assert_uint_eq(stats.segments.all.current, 0);
 }
-END_TEST
 
-START_TEST(the_end_of_a_pool_is_counted)
+TEST(device, the_end_of_a_pool_is_counted)
 {
     tarn_stats stats;
 
@@ -400,33 +390,4 @@ START_TEST(the_end_of_a_pool_is_counted)
     ck_assert_uint_eq(stats.unmap_calls, stats.map_calls);
     ck_assert_uint_eq(device->counters.events[TN_CHUNK_UNMAPS].count, stats.unmap_calls);
     ck_assert_uint_eq(stats.growth_count, 1);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("stats");
-    TCase *pools = tcase_create("pool");
-    TCase *devices = tcase_create("device");
-
-    tcase_add_checked_fixture(pools, make_pool, NULL);
-    tcase_add_test(pools, an_empty_pool_has_nothing);
-    tcase_add_test(pools, a_pools_numbers_are_those_of_its_blocks_and_chunks);
-    tcase_add_test(pools, captured_bytes_are_those_of_held_chunks);
-    tcase_add_test(pools, a_free_run_counts_where_a_chunk_under_it_is_in_use);
-    tcase_add_test(pools, a_chunk_that_a_capture_and_a_graph_keep_counts_for_both);
-    tcase_add_test(pools, a_growth_that_is_undone_is_none);
-    suite_add_tcase(suite, pools);
-    tcase_add_checked_fixture(devices, make_pool, NULL);
-    tcase_add_test(devices, a_devices_numbers_are_sums_over_its_pools);
-    tcase_add_test(devices, counts_since_the_beginning_are_never_reset);
-    tcase_add_test(devices, what_is_walked_for_is_left_out_where_nobody_asks);
-    tcase_add_test(devices, calls_are_those_that_the_driver_was_asked);
-    tcase_add_test(devices, the_sum_of_peaks_before_a_pool_goes_is_kept);
-    tcase_add_test(devices, a_peak_of_another_thread_is_not_lost_when_peaks_are_reset);
-    tcase_add_test(devices, a_peak_of_another_thread_is_not_lost_when_its_pool_goes);
-    tcase_add_test(devices, what_a_pool_leaves_behind_is_freed_with_it);
-    tcase_add_test(devices, the_end_of_a_pool_is_counted);
-    suite_add_tcase(suite, devices);
-    return test_main(suite);
 }

@@ -37,7 +37,9 @@ static bool try_free(const void *address)
     return tn_steady_free((uint64_t)(uintptr_t)address);
 }
 
-START_TEST(memory_of_the_streams_own_is_served_and_taken_back)
+GROUP(arena, set_up, .name = "one arena")
+
+TEST(arena, memory_of_the_streams_own_is_served_and_taken_back)
 {
     void *first = unit_alloc(pool, 4096, stream);
     void *second = try_allocate(order, 4096);
@@ -51,10 +53,9 @@ START_TEST(memory_of_the_streams_own_is_served_and_taken_back)
     ck_assert_uint_eq(unit_stats(pool).free_count, 1);
     ck_assert_uint_eq(unit_stats(pool).live_peak_bytes, 8192);
 }
-END_TEST
 
 /* P19 */
-START_TEST(what_was_freed_last_is_loose_until_it_is_asked_for_otherwise)
+TEST(arena, what_was_freed_last_is_loose_until_it_is_asked_for_otherwise)
 {
     void *first = unit_alloc(pool, 4096, stream);
     void *second = try_allocate(order, 8192);
@@ -76,10 +77,9 @@ START_TEST(what_was_freed_last_is_loose_until_it_is_asked_for_otherwise)
     ck_assert_uint_eq(unit_stats(pool).live_count, 0);
     STATUS(TARN_ERR_DOUBLE_FREE, tarn_free(first));
 }
-END_TEST
 
 /* P19 */
-START_TEST(what_was_freed_lately_is_found_by_its_size)
+TEST(arena, what_was_freed_lately_is_found_by_its_size)
 {
     enum { BLOCKS = 12 };
     void *blocks[BLOCKS];
@@ -99,10 +99,9 @@ START_TEST(what_was_freed_lately_is_found_by_its_size)
     ck_assert_uint_eq(unit_stats(pool).live_count, BLOCKS);
     ck_assert_uint_eq(unit_stats(pool).alloc_count, 2 * BLOCKS);
 }
-END_TEST
 
 /* P19: what a slot says of its sizes it says by 64 bits, and none of them says what the slot says. */
-START_TEST(sizes_of_a_slot_are_told_apart_by_each_of_its_bits)
+TEST(arena, sizes_of_a_slot_are_told_apart_by_each_of_its_bits)
 {
     uint64_t seen[TN_LOOSE_SLOTS] = {0};
 
@@ -121,10 +120,9 @@ START_TEST(sizes_of_a_slot_are_told_apart_by_each_of_its_bits)
     for (size_t i = 0; i < TN_LOOSE_SLOTS; i++)
         ck_assert_uint_eq(seen[i], UINT64_MAX);
 }
-END_TEST
 
 /* P19: what is loose keeps no holes apart where something needs them. */
-START_TEST(loose_blocks_coalesce_before_the_heap_would_grow)
+TEST(arena, loose_blocks_coalesce_before_the_heap_would_grow)
 {
     enum { BLOCKS = 8 };
     void *blocks[BLOCKS];
@@ -141,10 +139,9 @@ START_TEST(loose_blocks_coalesce_before_the_heap_would_grow)
     OK(tarn_pool_validate(pool));
     ck_assert_uint_eq(unit_stats(pool).chunk_count, 1);
 }
-END_TEST
 
 /* A few blocks live at a time, of so many sizes that hardly one is loose when it is asked for. */
-START_TEST(loose_blocks_coalesce_before_the_pool_is_asked_for_more)
+TEST(arena, loose_blocks_coalesce_before_the_pool_is_asked_for_more)
 {
     enum { LIVE = 10, ROUNDS = 8000, SIZES = 200 };
     void *blocks[LIVE] = {NULL};
@@ -166,10 +163,9 @@ START_TEST(loose_blocks_coalesce_before_the_pool_is_asked_for_more)
     ck_assert_uint_le(left, 8);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Which block an allocation gets does not depend on when the pool was locked. */
-START_TEST(in_a_pool_with_checkpoints_nothing_is_loose)
+TEST(arena, in_a_pool_with_checkpoints_nothing_is_loose)
 {
     void *block = unit_alloc(pool, 4096, stream);
     struct tn_heap *heap = unit_block(block)->heap;
@@ -184,10 +180,9 @@ START_TEST(in_a_pool_with_checkpoints_nothing_is_loose)
     ck_assert(try_free(block));
     ck_assert_ptr_nonnull(heap->loose);
 }
-END_TEST
 
 /* With a size of its own each. */
-START_TEST(only_so_many_blocks_are_loose)
+TEST(arena, only_so_many_blocks_are_loose)
 {
     enum { BLOCKS = 200 };
     void *blocks[BLOCKS];
@@ -205,10 +200,9 @@ START_TEST(only_so_many_blocks_are_loose)
     ck_assert_uint_eq(heap->loose_count, 0);
     ck_assert_uint_eq(unit_chunk(blocks[0])->used_bytes, 0);
 }
-END_TEST
 
 /* It was freed before another one was allocated: more may be live than ever. */
-START_TEST(what_was_loose_may_make_a_peak)
+TEST(arena, what_was_loose_may_make_a_peak)
 {
     const struct tn_metric *live = &pool->counters.metrics[TN_LIVE_BYTES];
     void *first = unit_alloc(pool, 4096, stream);
@@ -221,10 +215,9 @@ START_TEST(what_was_loose_may_make_a_peak)
     ck_assert_uint_eq(live->peak[TN_HEAP_SMALL], 12288);
     ck_assert_uint_eq(live->peak[TN_ALL_KINDS], 12288);
 }
-END_TEST
 
 /* The largest are few: they are given the best place there is. */
-START_TEST(all_that_is_loose_coalesces_before_the_largest_are_cut)
+TEST(arena, all_that_is_loose_coalesces_before_the_largest_are_cut)
 {
     void *rest = unit_alloc(pool, 200 * MIB, stream);
     void *low = unit_alloc(pool, 40 * MIB, stream);
@@ -240,10 +233,9 @@ START_TEST(all_that_is_loose_coalesces_before_the_largest_are_cut)
     ck_assert_uint_eq(unit_block(end)->heap->loose_count, 0);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* P19 */
-START_TEST(a_loose_block_under_the_pools_lock_is_a_broken_contract)
+CONTRACT_TEST(arena, a_loose_block_under_the_pools_lock_is_a_broken_contract)
 {
     struct tn_block *block = unit_block(unit_alloc(pool, 4096, stream));
 
@@ -251,11 +243,10 @@ START_TEST(a_loose_block_under_the_pools_lock_is_a_broken_contract)
     block->heap->loose = block;
     tn_pool_unlock(pool);
 }
-END_TEST
 
 /* What is free at the end of the mapped memory is the last to be cut, and a large block that was freed there is
  * no exception. */
-START_TEST(a_large_block_that_is_loose_is_looked_for_anew)
+TEST(arena, a_large_block_that_is_loose_is_looked_for_anew)
 {
     void *hole = unit_alloc(pool, 8 * MIB, stream);
     void *between = unit_alloc(pool, 2 * MIB, stream);
@@ -272,9 +263,8 @@ START_TEST(a_large_block_that_is_loose_is_looked_for_anew)
     ck_assert_ptr_eq(try_allocate(order, 2 * MIB), between);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(what_is_loose_serves_no_stricter_alignment)
+TEST(arena, what_is_loose_serves_no_stricter_alignment)
 {
     const struct tn_request request = {4096, MIB, order};
     void *low = unit_alloc(pool, 4096, stream);
@@ -288,9 +278,8 @@ START_TEST(what_is_loose_serves_no_stricter_alignment)
     ck_assert(try_free(low));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(what_needs_more_than_the_arena_is_left_to_the_pool)
+TEST(arena, what_needs_more_than_the_arena_is_left_to_the_pool)
 {
     void *address;
 
@@ -304,9 +293,8 @@ START_TEST(what_needs_more_than_the_arena_is_left_to_the_pool)
     ck_assert(!try_free(address));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(an_arena_without_records_leaves_a_cut_to_the_pool)
+TEST(arena, an_arena_without_records_leaves_a_cut_to_the_pool)
 {
     struct tn_arena *arena = unit_block(unit_alloc(pool, 4096, stream))->heap->arena;
     size_t live;
@@ -322,7 +310,6 @@ START_TEST(an_arena_without_records_leaves_a_cut_to_the_pool)
     ck_assert_ptr_nonnull(try_allocate(order, 4096));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Lets other streams have the memory of a block: it goes to the pool's idle memory. */
 static void hand_over(void *address)
@@ -335,7 +322,7 @@ static void hand_over(void *address)
 }
 
 /* 18 blocks fill the first index of their chunk. */
-START_TEST(a_chunk_without_room_in_its_index_is_left_to_the_pool)
+TEST(arena, a_chunk_without_room_in_its_index_is_left_to_the_pool)
 {
     void *address = NULL;
 
@@ -351,9 +338,8 @@ START_TEST(a_chunk_without_room_in_its_index_is_left_to_the_pool)
     ck_assert_ptr_nonnull(try_allocate(order, 4096));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(a_block_with_uses_is_left_to_the_pool)
+TEST(arena, a_block_with_uses_is_left_to_the_pool)
 {
     void *address = unit_alloc(pool, 4096, stream);
 
@@ -361,7 +347,6 @@ START_TEST(a_block_with_uses_is_left_to_the_pool)
     ck_assert(!try_free(address));
     OK(tarn_free(address));
 }
-END_TEST
 
 static void count(uint64_t *counter, uint64_t value)
 {
@@ -370,7 +355,7 @@ static void count(uint64_t *counter, uint64_t value)
     tn_pool_unlock(pool);
 }
 
-START_TEST(while_a_capture_is_under_way_frees_are_left_to_the_pool)
+TEST(arena, while_a_capture_is_under_way_frees_are_left_to_the_pool)
 {
     void *address = unit_alloc(pool, 4096, stream);
 
@@ -382,9 +367,8 @@ START_TEST(while_a_capture_is_under_way_frees_are_left_to_the_pool)
     count(&pool->claims.route_count, 0);
     ck_assert(try_free(address));
 }
-END_TEST
 
-START_TEST(a_capture_is_served_from_what_its_hold_has)
+TEST(arena, a_capture_is_served_from_what_its_hold_has)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     void *first = unit_alloc(pool, 4096, stream);
@@ -411,9 +395,8 @@ START_TEST(a_capture_is_served_from_what_its_hold_has)
     OK(tarn_pool_validate(pool));
     ck_assert_uint_eq(unit_stats(pool).live_count, 1);
 }
-END_TEST
 
-START_TEST(a_chunk_that_the_capture_has_not_touched_is_left_to_the_pool)
+TEST(arena, a_chunk_that_the_capture_has_not_touched_is_left_to_the_pool)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     void *block = unit_alloc(pool, 4096, stream);
@@ -428,10 +411,9 @@ START_TEST(a_chunk_that_the_capture_has_not_touched_is_left_to_the_pool)
     ck_assert_ptr_nonnull(try_allocate(captured, 4096));
     OK(tarn_capture_abort(capture));
 }
-END_TEST
 
 /* By a tarn_capture alone it is known what else is captured. */
-START_TEST(frees_in_a_users_own_capture_are_left_to_the_pool)
+TEST(arena, frees_in_a_users_own_capture_are_left_to_the_pool)
 {
     tarn_graph *graph;
     tarn_route *route;
@@ -446,9 +428,8 @@ START_TEST(frees_in_a_users_own_capture_are_left_to_the_pool)
     OK(tarn_end_allocate_to_pool(route));
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
-START_TEST(a_retired_streams_arena_serves_nobody)
+TEST(arena, a_retired_streams_arena_serves_nobody)
 {
     void *address = unit_alloc(pool, 4096, stream);
 
@@ -457,10 +438,9 @@ START_TEST(a_retired_streams_arena_serves_nobody)
     ck_assert(!try_free(address));
     OK(tarn_free(address));
 }
-END_TEST
 
 /* The chunks of three streams lie side by side. */
-START_TEST(neighbours_of_other_arenas_are_left_alone)
+TEST(arena, neighbours_of_other_arenas_are_left_alone)
 {
     tn_cu_stream streams[3] = {stream, other, test_stream()};
     void *blocks[9];
@@ -484,10 +464,9 @@ START_TEST(neighbours_of_other_arenas_are_left_alone)
         OK(tarn_free(blocks[i]));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* Behind the free memory lies another arena's block, which knows the record before it. */
-START_TEST(an_aligned_block_is_cut_out_below_another_arena)
+TEST(arena, an_aligned_block_is_cut_out_below_another_arena)
 {
     const struct tn_request request = {5 * MIB / 4, MIB, order};
     char *blocks[3];
@@ -514,11 +493,10 @@ START_TEST(an_aligned_block_is_cut_out_below_another_arena)
     ck_assert_uint_eq(tn_block_bytes(behind->previous), 5 * MIB / 2);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* A run of three blocks, freed in each order, with another arena's memory below it or above: its records are in
  * neighbours' links, which nobody may write. */
-START_TEST(the_record_beside_another_arena_stays)
+TEST_LOOP(arena, the_record_beside_another_arena_stays, 0, 12)
 {
     static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -545,9 +523,8 @@ START_TEST(the_record_beside_another_arena_stays)
     ck_assert_uint_eq(tn_block_bytes(edge), above ? MIB : 5 * MIB);
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
-START_TEST(an_enclosed_block_is_cut_under_the_pools_lock)
+TEST(arena, an_enclosed_block_is_cut_under_the_pools_lock)
 {
     void *blocks[3];
     struct tn_block *middle;
@@ -565,10 +542,9 @@ START_TEST(an_enclosed_block_is_cut_under_the_pools_lock)
     OK(tarn_free(blocks[1]));
     OK(tarn_pool_validate(pool));
 }
-END_TEST
 
 /* A program that frees what it has allocated, and does so again. */
-START_TEST(an_arena_that_has_run_out_of_records_keeps_what_it_needs)
+TEST(arena, an_arena_that_has_run_out_of_records_keeps_what_it_needs)
 {
     enum { BLOCKS = 700, ROUNDS = 3 };
     void *blocks[BLOCKS];
@@ -589,10 +565,9 @@ START_TEST(an_arena_that_has_run_out_of_records_keeps_what_it_needs)
             pool)); /* all have joined, and what is too much is the pool's again */
     }
 }
-END_TEST
 
 /* The pool gets back what an arena has too many of. */
-START_TEST(an_arena_keeps_no_more_records_than_it_has_run_out_of)
+TEST(arena, an_arena_keeps_no_more_records_than_it_has_run_out_of)
 {
     enum { RECORDS = 1000 };
     struct tn_arena *arena = unit_block(unit_alloc(pool, 4096, stream))->heap->arena;
@@ -605,10 +580,9 @@ START_TEST(an_arena_keeps_no_more_records_than_it_has_run_out_of)
     ck_assert_uint_le(arena->store.spare_count, 64);
     ck_assert_uint_ge(pool->store.spare_count, RECORDS - 64);
 }
-END_TEST
 
 /* What frees join comes back to what restores cut. */
-START_TEST(records_do_not_pile_up)
+TEST(arena, records_do_not_pile_up)
 {
     enum { BLOCKS = 64 };
     void *blocks[BLOCKS];
@@ -634,10 +608,9 @@ START_TEST(records_do_not_pile_up)
     }
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 /* Numbers that were set aside are dropped when the pool is looked at. */
-START_TEST(later_blocks_have_higher_numbers)
+TEST(arena, later_blocks_have_higher_numbers)
 {
     uint64_t between;
 
@@ -647,45 +620,4 @@ START_TEST(later_blocks_have_higher_numbers)
     between = tn_next_sequence();
     tn_pool_unlock(pool);
     ck_assert_uint_gt(unit_block(try_allocate(order, 4096))->sequence, between);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("steady");
-    TCase *tcase = tcase_create("one arena");
-
-    tcase_add_checked_fixture(tcase, set_up, NULL);
-    tcase_add_test(tcase, memory_of_the_streams_own_is_served_and_taken_back);
-    tcase_add_test(tcase, what_was_freed_last_is_loose_until_it_is_asked_for_otherwise);
-    tcase_add_test(tcase, what_was_freed_lately_is_found_by_its_size);
-    tcase_add_test(tcase, sizes_of_a_slot_are_told_apart_by_each_of_its_bits);
-    tcase_add_test(tcase, loose_blocks_coalesce_before_the_heap_would_grow);
-    tcase_add_test(tcase, loose_blocks_coalesce_before_the_pool_is_asked_for_more);
-    tcase_add_test(tcase, in_a_pool_with_checkpoints_nothing_is_loose);
-    tcase_add_test(tcase, only_so_many_blocks_are_loose);
-    tcase_add_test(tcase, what_was_loose_may_make_a_peak);
-    tcase_add_test(tcase, all_that_is_loose_coalesces_before_the_largest_are_cut);
-    unit_add_contract_test(tcase, a_loose_block_under_the_pools_lock_is_a_broken_contract);
-    tcase_add_test(tcase, a_large_block_that_is_loose_is_looked_for_anew);
-    tcase_add_test(tcase, what_is_loose_serves_no_stricter_alignment);
-    tcase_add_test(tcase, what_needs_more_than_the_arena_is_left_to_the_pool);
-    tcase_add_test(tcase, an_arena_without_records_leaves_a_cut_to_the_pool);
-    tcase_add_test(tcase, a_chunk_without_room_in_its_index_is_left_to_the_pool);
-    tcase_add_test(tcase, a_block_with_uses_is_left_to_the_pool);
-    tcase_add_test(tcase, while_a_capture_is_under_way_frees_are_left_to_the_pool);
-    tcase_add_test(tcase, a_capture_is_served_from_what_its_hold_has);
-    tcase_add_test(tcase, a_chunk_that_the_capture_has_not_touched_is_left_to_the_pool);
-    tcase_add_test(tcase, frees_in_a_users_own_capture_are_left_to_the_pool);
-    tcase_add_test(tcase, a_retired_streams_arena_serves_nobody);
-    tcase_add_test(tcase, neighbours_of_other_arenas_are_left_alone);
-    tcase_add_test(tcase, an_aligned_block_is_cut_out_below_another_arena);
-    tcase_add_loop_test(tcase, the_record_beside_another_arena_stays, 0, 12);
-    tcase_add_test(tcase, an_enclosed_block_is_cut_under_the_pools_lock);
-    tcase_add_test(tcase, an_arena_that_has_run_out_of_records_keeps_what_it_needs);
-    tcase_add_test(tcase, an_arena_keeps_no_more_records_than_it_has_run_out_of);
-    tcase_add_test(tcase, records_do_not_pile_up);
-    tcase_add_test(tcase, later_blocks_have_higher_numbers);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

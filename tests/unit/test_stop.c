@@ -14,7 +14,9 @@ static void set_up(void)
     before = test_ledger();
 }
 
-START_TEST(an_invalidated_capture_can_only_be_aborted)
+GROUP(broken, set_up)
+
+TEST(broken, an_invalidated_capture_can_only_be_aborted)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     tarn_graph *graph = NULL;
@@ -30,9 +32,8 @@ START_TEST(an_invalidated_capture_can_only_be_aborted)
     unit_expect_no_capture(pool, &before);
     OK(tarn_graph_destroy(unit_end(unit_begin(pool, stream)))); /* the stream serves again */
 }
-END_TEST
 
-START_TEST(a_capture_ended_elsewhere_can_only_be_aborted)
+TEST(broken, a_capture_ended_elsewhere_can_only_be_aborted)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     tarn_graph *graph = NULL;
@@ -45,9 +46,8 @@ START_TEST(a_capture_ended_elsewhere_can_only_be_aborted)
     tn_capture_abort(capture);
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
-START_TEST(a_later_capture_of_the_stream_is_left_alone)
+TEST(broken, a_later_capture_of_the_stream_is_left_alone)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     tarn_graph *graph = NULL;
@@ -60,10 +60,9 @@ START_TEST(a_later_capture_of_the_stream_is_left_alone)
     test_destroy_graph(test_end_capture(stream));
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
 /* The claims pass from the hold to the call and back, or end with it. */
-START_TEST(a_capture_that_goes_while_it_is_being_ended_is_told)
+TEST(broken, a_capture_that_goes_while_it_is_being_ended_is_told)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     tarn_graph *graph = NULL;
@@ -78,9 +77,8 @@ START_TEST(a_capture_that_goes_while_it_is_being_ended_is_told)
     OK(tarn_capture_abort(capture));
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
-START_TEST(a_capture_that_a_refused_end_has_ended_can_only_be_aborted)
+TEST(broken, a_capture_that_a_refused_end_has_ended_can_only_be_aborted)
 {
     const struct tn_driver *driver = device->gpu.driver;
     const struct tn_driver liar = test_ending_and_refusing(driver);
@@ -97,9 +95,8 @@ START_TEST(a_capture_that_a_refused_end_has_ended_can_only_be_aborted)
     tn_capture_abort(capture);
     unit_expect_no_capture(pool, &before);
 }
-END_TEST
 
-START_TEST(a_fork_that_is_not_joined_breaks_the_capture)
+TEST(broken, a_fork_that_is_not_joined_breaks_the_capture)
 {
     tarn_capture *capture = unit_begin(pool, stream);
     tarn_graph *graph = NULL;
@@ -110,21 +107,4 @@ START_TEST(a_fork_that_is_not_joined_breaks_the_capture)
     unit_expect_sentence("not joined");
     tn_capture_abort(capture);
     unit_expect_no_capture(pool, &before);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("stop");
-    TCase *broken = tcase_create("broken");
-
-    tcase_add_checked_fixture(broken, set_up, NULL);
-    tcase_add_test(broken, an_invalidated_capture_can_only_be_aborted);
-    tcase_add_test(broken, a_capture_ended_elsewhere_can_only_be_aborted);
-    tcase_add_test(broken, a_later_capture_of_the_stream_is_left_alone);
-    tcase_add_test(broken, a_capture_that_goes_while_it_is_being_ended_is_told);
-    tcase_add_test(broken, a_capture_that_a_refused_end_has_ended_can_only_be_aborted);
-    tcase_add_test(broken, a_fork_that_is_not_joined_breaks_the_capture);
-    suite_add_tcase(suite, broken);
-    return test_main(suite);
 }

@@ -21,7 +21,9 @@ static struct tn_stream_state look(tn_cu_stream at)
     return state;
 }
 
-START_TEST(each_stream_has_an_order_of_its_own)
+GROUP(look, open_gpu)
+
+TEST(look, each_stream_has_an_order_of_its_own)
 {
     struct tn_stream_state a = look(stream);
     struct tn_stream_state b = look(other);
@@ -32,9 +34,8 @@ START_TEST(each_stream_has_an_order_of_its_own)
     ck_assert_ptr_null(a.capture_graph);
     ck_assert(!a.broken);
 }
-END_TEST
 
-START_TEST(an_order_is_not_taken_over_by_a_later_stream)
+TEST(look, an_order_is_not_taken_over_by_a_later_stream)
 {
     struct tn_order before = look(stream).order;
 
@@ -42,9 +43,8 @@ START_TEST(an_order_is_not_taken_over_by_a_later_stream)
     for (int i = 0; i < 8; i++)
         ck_assert(!tn_order_equal(before, look(test_stream()).order));
 }
-END_TEST
 
-START_TEST(both_names_of_the_legacy_stream_mean_one)
+TEST(look, both_names_of_the_legacy_stream_mean_one)
 {
     ck_assert(tn_stream_is_legacy(NULL));
     ck_assert(tn_stream_is_legacy(TN_CU_STREAM_LEGACY));
@@ -56,9 +56,8 @@ START_TEST(both_names_of_the_legacy_stream_mean_one)
     ck_assert(!tn_stream_is_same(stream, other));
     ck_assert(!tn_stream_is_same(NULL, stream));
 }
-END_TEST
 
-START_TEST(only_default_streams_need_the_context)
+TEST(look, only_default_streams_need_the_context)
 {
     bool pushed = true;
 
@@ -74,7 +73,6 @@ START_TEST(only_default_streams_need_the_context)
     tn_gpu_leave(&gpu, pushed);
     ck_assert_ptr_null(test_context());
 }
-END_TEST
 
 static void look_at_own_stream(void *order)
 {
@@ -82,7 +80,7 @@ static void look_at_own_stream(void *order)
     ck_assert_ptr_null(test_context());
 }
 
-START_TEST(each_thread_has_its_own_default_stream)
+TEST(look, each_thread_has_its_own_default_stream)
 {
     struct tn_order here = look(TN_CU_STREAM_PER_THREAD).order;
     struct tn_order there;
@@ -92,7 +90,6 @@ START_TEST(each_thread_has_its_own_default_stream)
     ck_assert(tn_order_equal(here, look(TN_CU_STREAM_PER_THREAD).order));
     ck_assert(!tn_order_equal(here, look(NULL).order));
 }
-END_TEST
 
 static tn_cu_event forked;
 static tn_cu_event joined;
@@ -110,7 +107,7 @@ static void join_capture(void *order)
 }
 
 /* One handle, two streams, one capture. */
-START_TEST(each_threads_default_stream_is_an_order_of_its_own_in_a_capture)
+TEST(look, each_threads_default_stream_is_an_order_of_its_own_in_a_capture)
 {
     struct tn_order here;
     struct tn_order there;
@@ -129,9 +126,8 @@ START_TEST(each_threads_default_stream_is_an_order_of_its_own_in_a_capture)
     tn_event_destroy(&gpu, forked);
     tn_event_destroy(&gpu, joined);
 }
-END_TEST
 
-START_TEST(a_capture_is_an_order_of_its_own_each_time)
+TEST(look, a_capture_is_an_order_of_its_own_each_time)
 {
     struct tn_stream_state first;
     struct tn_stream_state second;
@@ -150,9 +146,8 @@ START_TEST(a_capture_is_an_order_of_its_own_each_time)
     ck_assert(!tn_order_equal(first.order, second.order));
     test_destroy_graph(test_end_capture(stream));
 }
-END_TEST
 
-START_TEST(a_forked_stream_is_in_the_same_capture)
+TEST(look, a_forked_stream_is_in_the_same_capture)
 {
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
     test_order(stream, other);
@@ -161,17 +156,15 @@ START_TEST(a_forked_stream_is_in_the_same_capture)
     test_order(other, stream);
     test_destroy_graph(test_end_capture(stream));
 }
-END_TEST
 
-START_TEST(an_invalidated_capture_is_seen)
+TEST(look, an_invalidated_capture_is_seen)
 {
     test_begin_capture(stream, TN_CU_CAPTURE_MODE_GLOBAL);
     test_break_capture();
     ck_assert(look(stream).broken);
 }
-END_TEST
 
-START_TEST(looking_leaves_a_capture_and_the_legacy_stream_alone)
+TEST(look, looking_leaves_a_capture_and_the_legacy_stream_alone)
 {
     tn_cu_stream blocking = test_blocking_stream();
 
@@ -182,9 +175,8 @@ START_TEST(looking_leaves_a_capture_and_the_legacy_stream_alone)
     ck_assert_int_eq(test_capture_status(blocking), TN_CU_CAPTURE_STATUS_ACTIVE);
     test_destroy_graph(test_end_capture(blocking));
 }
-END_TEST
 
-START_TEST(a_refused_look_is_a_failure)
+TEST(look, a_refused_look_is_a_failure)
 {
     static const char *const calls[] = {"cuStreamIsCapturing", "cuStreamGetId",
                                         "cuStreamGetCaptureInfo"};
@@ -199,7 +191,6 @@ START_TEST(a_refused_look_is_a_failure)
     }
     test_destroy_graph(test_end_capture(stream));
 }
-END_TEST
 
 /* How often a look asks the driver by that call. */
 static uint64_t asked(const char *call, tn_cu_stream at, enum tn_stream_want want)
@@ -211,7 +202,7 @@ static uint64_t asked(const char *call, tn_cu_stream at, enum tn_stream_want wan
     return sim.call_count(call) - before;
 }
 
-START_TEST(a_look_asks_what_is_wanted_and_no_more)
+TEST(look, a_look_asks_what_is_wanted_and_no_more)
 {
     static const struct {
         enum tn_stream_want want;
@@ -236,9 +227,8 @@ START_TEST(a_look_asks_what_is_wanted_and_no_more)
             test_destroy_graph(test_end_capture(stream));
     }
 }
-END_TEST
 
-START_TEST(each_look_finds_the_same_of_a_stream)
+TEST(look, each_look_finds_the_same_of_a_stream)
 {
     for (int captured = 0; captured < 2; captured++) {
         struct tn_stream_state full;
@@ -267,9 +257,8 @@ START_TEST(each_look_finds_the_same_of_a_stream)
             test_destroy_graph(test_end_capture(stream));
     }
 }
-END_TEST
 
-START_TEST(the_id_of_a_stream_is_that_of_its_order)
+TEST(look, the_id_of_a_stream_is_that_of_its_order)
 {
     tn_cu_stream streams[] = {stream, NULL, TN_CU_STREAM_PER_THREAD};
     struct tn_stream_state state;
@@ -281,9 +270,8 @@ START_TEST(the_id_of_a_stream_is_that_of_its_order)
     sim.plan_fault("cuStreamGetId", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tn_stream_look(&gpu, stream, TN_STREAM_ID, &state));
 }
-END_TEST
 
-START_TEST(the_question_for_the_id_breaks_a_capture)
+TEST(look, the_question_for_the_id_breaks_a_capture)
 {
     struct tn_stream_state state;
 
@@ -294,9 +282,8 @@ START_TEST(the_question_for_the_id_breaks_a_capture)
     ck_assert(state.captured && state.broken);
     test_end_broken_capture(stream);
 }
-END_TEST
 
-START_TEST(a_default_stream_without_its_context_is_not_known)
+TEST(look, a_default_stream_without_its_context_is_not_known)
 {
     static const enum tn_stream_want wants[] = {TN_STREAM_GRAPH, TN_STREAM_ID, TN_STREAM_CAPTURE};
     struct tn_stream_state state;
@@ -308,9 +295,10 @@ START_TEST(a_default_stream_without_its_context_is_not_known)
     ck_assert_uint_eq(sim.clear_fault(NULL), 3);
     ck_assert_uint_eq(state.order.capture_id, 0); /* of no capture */
 }
-END_TEST
 
-START_TEST(a_stream_is_closed_to_events_while_it_is_captured)
+GROUP(closed, open_gpu)
+
+TEST(closed, a_stream_is_closed_to_events_while_it_is_captured)
 {
     ck_assert(!tn_stream_is_closed(&gpu, stream));
     ck_assert(!tn_stream_is_closed(&gpu, NULL));
@@ -321,9 +309,8 @@ START_TEST(a_stream_is_closed_to_events_while_it_is_captured)
     test_destroy_graph(test_end_capture(stream));
     ck_assert(!tn_stream_is_closed(&gpu, stream));
 }
-END_TEST
 
-START_TEST(the_legacy_stream_is_closed_while_a_blocking_one_is_captured)
+TEST(closed, the_legacy_stream_is_closed_while_a_blocking_one_is_captured)
 {
     tn_cu_stream blocking = test_blocking_stream();
 
@@ -334,9 +321,8 @@ START_TEST(the_legacy_stream_is_closed_while_a_blocking_one_is_captured)
     test_destroy_graph(test_end_capture(blocking));
     ck_assert(!tn_stream_is_closed(&gpu, NULL));
 }
-END_TEST
 
-START_TEST(a_capture_goes_on_until_it_is_invalidated)
+TEST(closed, a_capture_goes_on_until_it_is_invalidated)
 {
     struct tn_stream_state state;
 
@@ -356,7 +342,6 @@ START_TEST(a_capture_goes_on_until_it_is_invalidated)
     STATUS(TARN_ERR_DRIVER, tn_stream_look(&gpu, stream, TN_STREAM_STATUS, &state));
     ck_assert_uint_eq(sim.clear_fault(NULL), 1);
 }
-END_TEST
 
 static void expect_own_unbroken(void *unused)
 {
@@ -367,7 +352,7 @@ static void expect_own_unbroken(void *unused)
     ck_assert_ptr_null(test_context());
 }
 
-START_TEST(a_broken_capture_is_seen_without_a_sentence)
+TEST(closed, a_broken_capture_is_seen_without_a_sentence)
 {
     tn_cu_stream captured[] = {stream, TN_CU_STREAM_PER_THREAD};
 
@@ -387,9 +372,10 @@ START_TEST(a_broken_capture_is_seen_without_a_sentence)
         test_end_broken_capture(captured[i]);
     }
 }
-END_TEST
 
-START_TEST(an_event_is_done_when_the_work_before_it_is)
+GROUP(events, open_gpu)
+
+TEST(events, an_event_is_done_when_the_work_before_it_is)
 {
     void *memory = test_linear_alloc(4096);
     tarn_sim_ledger before = test_ledger();
@@ -406,9 +392,8 @@ START_TEST(an_event_is_done_when_the_work_before_it_is)
     tn_event_destroy(&gpu, event);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(an_event_that_cannot_be_made_or_recorded_is_a_failure)
+TEST(events, an_event_that_cannot_be_made_or_recorded_is_a_failure)
 {
     tn_cu_event event;
 
@@ -423,9 +408,8 @@ START_TEST(an_event_that_cannot_be_made_or_recorded_is_a_failure)
     tn_event_destroy(&gpu, event);
     STATUS(TARN_ERR_POISONED, tn_gpu_check(&gpu));
 }
-END_TEST
 
-START_TEST(every_event_is_done_on_a_lost_device)
+TEST(events, every_event_is_done_on_a_lost_device)
 {
     tn_cu_event event;
 
@@ -437,9 +421,8 @@ START_TEST(every_event_is_done_on_a_lost_device)
     ck_assert_int_eq(tn_event_query(&gpu, event), TN_EVENT_DONE);
     sim.resume_work();
 }
-END_TEST
 
-START_TEST(a_query_leaves_a_capture_alone)
+TEST(events, a_query_leaves_a_capture_alone)
 {
     tn_cu_event event;
 
@@ -450,9 +433,10 @@ START_TEST(a_query_leaves_a_capture_alone)
     ck_assert_int_eq(test_capture_status(stream), TN_CU_CAPTURE_STATUS_ACTIVE);
     test_destroy_graph(test_end_capture(stream));
 }
-END_TEST
 
-START_TEST(a_stream_waits_for_the_event_of_another)
+GROUP(copies, open_gpu, .name = "wait and copy")
+
+TEST(copies, a_stream_waits_for_the_event_of_another)
 {
     void *memory = test_linear_alloc(4096);
     tn_cu_event event;
@@ -470,9 +454,8 @@ START_TEST(a_stream_waits_for_the_event_of_another)
     OK(tn_stream_wait(&gpu, NULL, event));
     tn_event_destroy(&gpu, event);
 }
-END_TEST
 
-START_TEST(copies_and_zeros_are_behind_the_work_on_their_stream)
+TEST(copies, copies_and_zeros_are_behind_the_work_on_their_stream)
 {
     void *memory = test_linear_alloc(4096);
     uint32_t *words = test_host_alloc(4096);
@@ -486,9 +469,8 @@ START_TEST(copies_and_zeros_are_behind_the_work_on_their_stream)
     ck_assert_uint_eq(words[512], 9);
     test_host_free(words);
 }
-END_TEST
 
-START_TEST(a_refused_copy_is_a_failure)
+TEST(copies, a_refused_copy_is_a_failure)
 {
     void *memory = test_linear_alloc(512);
     char host[512];
@@ -498,9 +480,8 @@ START_TEST(a_refused_copy_is_a_failure)
     sim.plan_fault("cuMemsetD8Async", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tn_stream_zero(&gpu, (uintptr_t)memory, 512, stream));
 }
-END_TEST
 
-START_TEST(waiting_for_an_event_leaves_a_capture_alone)
+TEST(copies, waiting_for_an_event_leaves_a_capture_alone)
 {
     tn_cu_event event;
     tn_cu_stream captured = test_stream();
@@ -518,52 +499,4 @@ START_TEST(waiting_for_an_event_leaves_a_capture_alone)
     sim.plan_fault("cuEventSynchronize", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     ck_assert_int_eq(tn_event_wait(&gpu, event), TN_EVENT_UNKNOWN);
     tn_event_destroy(&gpu, event);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("stream");
-    TCase *orders = tcase_create("look");
-    TCase *closed = tcase_create("closed");
-    TCase *events = tcase_create("events");
-    TCase *copies = tcase_create("wait and copy");
-
-    tcase_add_checked_fixture(orders, open_gpu, NULL);
-    tcase_add_test(orders, each_stream_has_an_order_of_its_own);
-    tcase_add_test(orders, an_order_is_not_taken_over_by_a_later_stream);
-    tcase_add_test(orders, both_names_of_the_legacy_stream_mean_one);
-    tcase_add_test(orders, only_default_streams_need_the_context);
-    tcase_add_test(orders, each_thread_has_its_own_default_stream);
-    tcase_add_test(orders, each_threads_default_stream_is_an_order_of_its_own_in_a_capture);
-    tcase_add_test(orders, a_capture_is_an_order_of_its_own_each_time);
-    tcase_add_test(orders, a_forked_stream_is_in_the_same_capture);
-    tcase_add_test(orders, an_invalidated_capture_is_seen);
-    tcase_add_test(orders, looking_leaves_a_capture_and_the_legacy_stream_alone);
-    tcase_add_test(orders, a_refused_look_is_a_failure);
-    tcase_add_test(orders, a_look_asks_what_is_wanted_and_no_more);
-    tcase_add_test(orders, each_look_finds_the_same_of_a_stream);
-    tcase_add_test(orders, the_id_of_a_stream_is_that_of_its_order);
-    tcase_add_test(orders, the_question_for_the_id_breaks_a_capture);
-    tcase_add_test(orders, a_default_stream_without_its_context_is_not_known);
-    suite_add_tcase(suite, orders);
-    tcase_add_checked_fixture(closed, open_gpu, NULL);
-    tcase_add_test(closed, a_stream_is_closed_to_events_while_it_is_captured);
-    tcase_add_test(closed, the_legacy_stream_is_closed_while_a_blocking_one_is_captured);
-    tcase_add_test(closed, a_capture_goes_on_until_it_is_invalidated);
-    tcase_add_test(closed, a_broken_capture_is_seen_without_a_sentence);
-    suite_add_tcase(suite, closed);
-    tcase_add_checked_fixture(events, open_gpu, NULL);
-    tcase_add_test(events, an_event_is_done_when_the_work_before_it_is);
-    tcase_add_test(events, an_event_that_cannot_be_made_or_recorded_is_a_failure);
-    tcase_add_test(events, every_event_is_done_on_a_lost_device);
-    tcase_add_test(events, a_query_leaves_a_capture_alone);
-    suite_add_tcase(suite, events);
-    tcase_add_checked_fixture(copies, open_gpu, NULL);
-    tcase_add_test(copies, a_stream_waits_for_the_event_of_another);
-    tcase_add_test(copies, copies_and_zeros_are_behind_the_work_on_their_stream);
-    tcase_add_test(copies, a_refused_copy_is_a_failure);
-    tcase_add_test(copies, waiting_for_an_event_leaves_a_capture_alone);
-    suite_add_tcase(suite, copies);
-    return test_main(suite);
 }

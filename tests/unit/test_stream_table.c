@@ -31,7 +31,10 @@ static void expect_all(void)
     ck_assert_ptr_null(tn_stream_table_find(&table, 3));
 }
 
-START_TEST(a_stream_is_found_among_many)
+SUITE("stream table")
+GROUP(table, NULL)
+
+TEST(table, a_stream_is_found_among_many)
 {
     enter_all();
     expect_all();
@@ -39,9 +42,8 @@ START_TEST(a_stream_is_found_among_many)
     leave_all();
     ck_assert_ptr_null(table.known);
 }
-END_TEST
 
-START_TEST(without_host_memory_the_chains_grow)
+TEST(table, without_host_memory_the_chains_grow)
 {
     (void)tn_host_plan_fault(1, true);
     enter_all();
@@ -50,9 +52,8 @@ START_TEST(without_host_memory_the_chains_grow)
     expect_all();
     leave_all();
 }
-END_TEST
 
-START_TEST(a_retired_stream_makes_way_for_its_id)
+TEST(table, a_retired_stream_makes_way_for_its_id)
 {
     struct tn_known_stream next = {.id = 1};
 
@@ -65,9 +66,8 @@ START_TEST(a_retired_stream_makes_way_for_its_id)
     tn_stream_table_leave(&table, &next);
     leave_all();
 }
-END_TEST
 
-START_TEST(streams_with_fences_are_listed)
+TEST(table, streams_with_fences_are_listed)
 {
     struct tn_fence *fence = (struct tn_fence *)(void *)&table; /* any: nobody looks into it */
 
@@ -84,18 +84,4 @@ START_TEST(streams_with_fences_are_listed)
     ck_assert_ptr_null(streams[0].waiting_next);
     leave_all();
     ck_assert_ptr_null(table.waiting);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("stream table");
-    TCase *tcase = tcase_create("table");
-
-    tcase_add_test(tcase, a_stream_is_found_among_many);
-    tcase_add_test(tcase, without_host_memory_the_chains_grow);
-    tcase_add_test(tcase, a_retired_stream_makes_way_for_its_id);
-    tcase_add_test(tcase, streams_with_fences_are_listed);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

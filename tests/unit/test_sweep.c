@@ -30,7 +30,9 @@ static void open_holds(uint64_t capture_id)
     }
 }
 
-START_TEST(a_capture_is_closed_in_all_pools)
+GROUP(sweep, make_pools)
+
+TEST(sweep, a_capture_is_closed_in_all_pools)
 {
     open_holds(4);
     tn_device_close_capture(device, 5, NULL, TN_NODES_UNKNOWN);
@@ -40,10 +42,9 @@ START_TEST(a_capture_is_closed_in_all_pools)
     for (size_t i = 0; i < 2; i++)
         ck_assert_uint_eq(pools[i]->holds.open_count, 0);
 }
-END_TEST
 
 /* Numbers that arenas of other pools had set aside are below the end. */
-START_TEST(blocks_of_all_pools_are_behind_a_captures_end)
+TEST(sweep, blocks_of_all_pools_are_behind_a_captures_end)
 {
     const struct tn_hold *hold;
     struct tn_hold *opened;
@@ -59,10 +60,9 @@ START_TEST(blocks_of_all_pools_are_behind_a_captures_end)
     ck_assert(!hold->open);
     ck_assert_uint_ge(unit_block(unit_alloc(pools[1], 4096, stream))->sequence, hold->end_mark);
 }
-END_TEST
 
 /* Of its two blocks the capture's births have one alone. */
-START_TEST(an_abort_finds_blocks_whose_births_are_lost)
+TEST_LOOP(sweep, an_abort_finds_blocks_whose_births_are_lost, 0, 2)
 {
     struct tn_block *blocks[2];
     struct tn_hold *hold;
@@ -81,10 +81,9 @@ START_TEST(an_abort_finds_blocks_whose_births_are_lost)
     ck_assert_int_eq(blocks[0]->state, TN_BLOCK_DISCARDED);
     ck_assert_int_eq(blocks[1]->state, _i == 0 ? TN_BLOCK_DISCARDED : TN_BLOCK_LIVE);
 }
-END_TEST
 
 /* Its block there has no hold any more, and is discarded all the same. */
-START_TEST(a_pool_whose_hold_left_early_discards_too)
+TEST(sweep, a_pool_whose_hold_left_early_discards_too)
 {
     uint64_t early_count = tn_device_count_early(device);
     struct tn_block *block = unit_block(unit_alloc(pools[0], 4096, stream));
@@ -111,9 +110,8 @@ START_TEST(a_pool_whose_hold_left_early_discards_too)
     tn_pool_unlock(pools[0]);
     ck_assert_uint_eq(tn_device_count_early(device), early_count);
 }
-END_TEST
 
-START_TEST(blocks_are_behind_a_mark_or_before_it)
+TEST(sweep, blocks_are_behind_a_mark_or_before_it)
 {
     const struct tn_block *before = unit_block(unit_alloc(pools[0], 4096, stream));
     uint64_t mark = tn_device_mark(device);
@@ -122,9 +120,8 @@ START_TEST(blocks_are_behind_a_mark_or_before_it)
     ck_assert_uint_lt(before->sequence, mark);
     ck_assert_uint_ge(behind->sequence, mark);
 }
-END_TEST
 
-START_TEST(a_body_is_found_in_any_pool)
+TEST(sweep, a_body_is_found_in_any_pool)
 {
     const struct tn_body body = {.capture_id = 11, .outer_id = 10, .group = 1};
 
@@ -141,10 +138,9 @@ START_TEST(a_body_is_found_in_any_pool)
     tn_pool_unlock(pools[0]);
     ck_assert(!tn_device_has_body(device, 11));
 }
-END_TEST
 
 /* P36 */
-START_TEST(the_end_of_captures_is_seen_in_pools_with_open_holds)
+TEST(sweep, the_end_of_captures_is_seen_in_pools_with_open_holds)
 {
     tarn_route *route;
     void *block;
@@ -161,10 +157,9 @@ START_TEST(the_end_of_captures_is_seen_in_pools_with_open_holds)
     ck_assert_uint_eq(pools[1]->holds.open_count, 0);
     OK(tarn_end_allocate_to_pool(route));
 }
-END_TEST
 
 /* A pool with no arena of the stream may have a block of it in other memory. */
-START_TEST(a_retirement_visits_the_pools_with_blocks_of_its_stream)
+TEST(sweep, a_retirement_visits_the_pools_with_blocks_of_its_stream)
 {
     tn_cu_stream other = test_stream();
     struct tn_order order = unit_order(device, other);
@@ -189,9 +184,8 @@ START_TEST(a_retirement_visits_the_pools_with_blocks_of_its_stream)
     ck_assert_uint_eq(device->default_pool->arenas.retired_count, 1);
     OK(tarn_pool_validate(pools[0]));
 }
-END_TEST
 
-START_TEST(a_stream_is_retired_in_all_pools_or_in_none)
+TEST(sweep, a_stream_is_retired_in_all_pools_or_in_none)
 {
     uint64_t id = unit_order(device, stream).stream_id;
     uint64_t failed = 1;
@@ -209,9 +203,8 @@ START_TEST(a_stream_is_retired_in_all_pools_or_in_none)
             ck_assert_uint_eq(pools[i]->arenas.retired_count, failed > 0 ? 0 : 1);
     }
 }
-END_TEST
 
-START_TEST(pending_blocks_of_all_pools_are_asked_after)
+TEST(sweep, pending_blocks_of_all_pools_are_asked_after)
 {
     tn_cu_stream other = test_stream();
 
@@ -232,25 +225,4 @@ START_TEST(pending_blocks_of_all_pools_are_asked_after)
     tn_device_collect(device);
     for (size_t i = 0; i < 2; i++)
         ck_assert_uint_eq(tn_pool_pending_count(pools[i]), 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("sweep");
-    TCase *tcase = tcase_create("sweep");
-
-    tcase_add_checked_fixture(tcase, make_pools, NULL);
-    tcase_add_loop_test(tcase, an_abort_finds_blocks_whose_births_are_lost, 0, 2);
-    tcase_add_test(tcase, a_capture_is_closed_in_all_pools);
-    tcase_add_test(tcase, blocks_of_all_pools_are_behind_a_captures_end);
-    tcase_add_test(tcase, a_pool_whose_hold_left_early_discards_too);
-    tcase_add_test(tcase, blocks_are_behind_a_mark_or_before_it);
-    tcase_add_test(tcase, a_body_is_found_in_any_pool);
-    tcase_add_test(tcase, the_end_of_captures_is_seen_in_pools_with_open_holds);
-    tcase_add_test(tcase, a_retirement_visits_the_pools_with_blocks_of_its_stream);
-    tcase_add_test(tcase, a_stream_is_retired_in_all_pools_or_in_none);
-    tcase_add_test(tcase, pending_blocks_of_all_pools_are_asked_after);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

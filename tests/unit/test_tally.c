@@ -2,16 +2,17 @@
 #include "heap/tally.h"
 #include "unit/unit.h"
 
-START_TEST(blocks_up_to_512_kib_are_small)
+GROUP(tally, NULL)
+
+TEST(tally, blocks_up_to_512_kib_are_small)
 {
     ck_assert_int_eq(tn_kind_of(512), TN_HEAP_SMALL);
     ck_assert_int_eq(tn_kind_of(512 << 10), TN_HEAP_SMALL);
     ck_assert_int_eq(tn_kind_of((512 << 10) + 1), TN_HEAP_LARGE);
 }
-END_TEST
 
 /* What is freed may have been allocated before the counting began. */
-START_TEST(a_peak_is_what_was_live_above_the_beginning)
+TEST(tally, a_peak_is_what_was_live_above_the_beginning)
 {
     struct tn_heap_counters counters = {.allocated = {3, 3 * 4096, 3000},
                                         .freed = {4, 4 * 4096, 4000}};
@@ -23,16 +24,4 @@ START_TEST(a_peak_is_what_was_live_above_the_beginning)
     ck_assert_uint_eq(counters.peak.count, 0);
     ck_assert_uint_eq(counters.peak.requested, 7000);
     ck_assert(!tn_heap_counters_rise(&counters, 8192));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("tally");
-    TCase *tcase = tcase_create("tally");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_test(tcase, blocks_up_to_512_kib_are_small);
-    tcase_add_test(tcase, a_peak_is_what_was_live_above_the_beginning);
-    return test_main(suite);
 }

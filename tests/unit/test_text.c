@@ -2,7 +2,9 @@
 #include "base/text.h"
 #include "unit/unit.h"
 
-START_TEST(a_text_grows_by_what_is_put)
+GROUP(writing, NULL)
+
+TEST(writing, a_text_grows_by_what_is_put)
 {
     char buffer[32];
     struct tn_text text = {buffer, sizeof buffer, 0};
@@ -12,9 +14,8 @@ START_TEST(a_text_grows_by_what_is_put)
     ck_assert_str_eq(buffer, "3 pools, idle");
     ck_assert_uint_eq(text.length, 13);
 }
-END_TEST
 
-START_TEST(what_does_not_fit_is_counted_and_not_written)
+TEST(writing, what_does_not_fit_is_counted_and_not_written)
 {
     char buffer[8] = "*******";
     struct tn_text text = {buffer, 4, 0};
@@ -27,35 +28,20 @@ START_TEST(what_does_not_fit_is_counted_and_not_written)
     ck_assert_mem_eq(buffer + 4, "***", 4);
     ck_assert_uint_eq(text.length, 9);
 }
-END_TEST
 
-START_TEST(a_text_without_a_buffer_has_a_length)
+TEST(writing, a_text_without_a_buffer_has_a_length)
 {
     struct tn_text text = {NULL, 0, 0};
 
     tn_put(&text, "%s", "twelve bytes");
     ck_assert_uint_eq(text.length, 12);
 }
-END_TEST
 
-START_TEST(a_string_is_one_of_json_whatever_its_bytes)
+TEST(writing, a_string_is_one_of_json_whatever_its_bytes)
 {
     char buffer[64];
     struct tn_text text = {buffer, sizeof buffer, 0};
 
     tn_put_string(&text, "a\"b\\c\n\x7f\xfc");
     ck_assert_str_eq(buffer, "\"a\\u0022b\\u005cc\\u000a\\u007f\\u00fc\"");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("text");
-    TCase *writing = test_case(suite, "writing", NULL, NULL);
-
-    tcase_add_test(writing, a_text_grows_by_what_is_put);
-    tcase_add_test(writing, what_does_not_fit_is_counted_and_not_written);
-    tcase_add_test(writing, a_text_without_a_buffer_has_a_length);
-    tcase_add_test(writing, a_string_is_one_of_json_whatever_its_bytes);
-    return test_main(suite);
 }

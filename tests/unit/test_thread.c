@@ -8,7 +8,9 @@ static void read_id(void *id)
     *(uint64_t *)id = tn_thread_id();
 }
 
-START_TEST(a_thread_keeps_its_number_and_no_other_gets_it)
+GROUP(thread, NULL)
+
+TEST(thread, a_thread_keeps_its_number_and_no_other_gets_it)
 {
     enum { THREADS = 50 };
     uint64_t mine = tn_thread_id();
@@ -23,15 +25,4 @@ START_TEST(a_thread_keeps_its_number_and_no_other_gets_it)
         last = id;
     }
     ck_assert_uint_eq(tn_thread_id(), mine);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("thread");
-    TCase *tcase = tcase_create("thread");
-
-    tcase_add_test(tcase, a_thread_keeps_its_number_and_no_other_gets_it);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

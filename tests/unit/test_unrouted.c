@@ -72,7 +72,9 @@ static void await_end(void)
     ck_assert_ptr_null(adopted());
 }
 
-START_TEST(an_adopted_pool_is_released_pinned_and_held)
+GROUP(adopt, open_device)
+
+TEST(adopt, an_adopted_pool_is_released_pinned_and_held)
 {
     void *address = NULL;
     tarn_pool *pool;
@@ -96,9 +98,8 @@ START_TEST(an_adopted_pool_is_released_pinned_and_held)
     tn_pool_unpin(pool);
     await_end();
 }
-END_TEST
 
-START_TEST(two_threads_that_adopt_a_capture_share_its_pool)
+TEST(adopt, two_threads_that_adopt_a_capture_share_its_pool)
 {
     void *address = NULL;
     tarn_pool *pool;
@@ -121,10 +122,9 @@ START_TEST(two_threads_that_adopt_a_capture_share_its_pool)
     test_destroy_graph(test_end_capture(stream));
     await_end();
 }
-END_TEST
 
 /* Until nothing fails, or the room for births, without which it succeeds. */
-START_TEST(no_adoption_without_host_memory)
+TEST(adopt, no_adoption_without_host_memory)
 {
     tarn_status status = TARN_ERR_HOST_MEMORY;
     void *address = NULL;
@@ -149,9 +149,10 @@ START_TEST(no_adoption_without_host_memory)
     test_destroy_graph(test_end_capture(stream));
     await_end();
 }
-END_TEST
 
-START_TEST(an_allowed_capture_has_a_passing_hold_in_the_default_pool)
+GROUP(allow, open_allowing)
+
+TEST(allow, an_allowed_capture_has_a_passing_hold_in_the_default_pool)
 {
     tarn_pool *pool = device->default_pool;
     void *address = NULL;
@@ -178,9 +179,8 @@ START_TEST(an_allowed_capture_has_a_passing_hold_in_the_default_pool)
     OK(tarn_free(address));
     test_destroy_graph(graph);
 }
-END_TEST
 
-START_TEST(a_refusing_device_says_what_to_do)
+TEST(adopt, a_refusing_device_says_what_to_do)
 {
     void *address = NULL;
 
@@ -190,23 +190,4 @@ START_TEST(a_refusing_device_says_what_to_do)
     unit_expect_sentence("tarn_capture_begin");
     ck_assert_ptr_null(adopted());
     test_destroy_graph(test_end_capture(stream));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("unrouted");
-    TCase *adopt = tcase_create("adopt");
-    TCase *allow = tcase_create("allow");
-
-    tcase_add_checked_fixture(adopt, open_device, NULL);
-    tcase_add_test(adopt, an_adopted_pool_is_released_pinned_and_held);
-    tcase_add_test(adopt, two_threads_that_adopt_a_capture_share_its_pool);
-    tcase_add_test(adopt, no_adoption_without_host_memory);
-    tcase_add_test(adopt, a_refusing_device_says_what_to_do);
-    suite_add_tcase(suite, adopt);
-    tcase_add_checked_fixture(allow, open_allowing, NULL);
-    tcase_add_test(allow, an_allowed_capture_has_a_passing_hold_in_the_default_pool);
-    suite_add_tcase(suite, allow);
-    return test_main(suite);
 }

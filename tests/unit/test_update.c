@@ -12,7 +12,9 @@ static void set_up(void)
     words = unit_words(stream);
 }
 
-START_TEST(the_capture_becomes_the_graphs_template)
+GROUP(update, set_up)
+
+TEST(update, the_capture_becomes_the_graphs_template)
 {
     tarn_graph *graph = unit_end(unit_adding(pool, stream, words, 1));
     tarn_capture *capture = unit_adding(pool, stream, words, 10);
@@ -28,10 +30,9 @@ START_TEST(the_capture_becomes_the_graphs_template)
     OK(tn_graph_replay(graph, stream));
     test_expect_words(stream, words, 10, 16);
 }
-END_TEST
 
 /* G3: the old hold may belong to a launch that runs, and the sections share memory. */
-START_TEST(replays_are_ordered_after_an_update)
+TEST(update, replays_are_ordered_after_an_update)
 {
     tarn_graph *graph = unit_end(unit_adding(pool, stream, words, 1));
 
@@ -40,9 +41,8 @@ START_TEST(replays_are_ordered_after_an_update)
     OK(tn_graph_update(graph, unit_adding(pool, stream, words, 10)));
     ck_assert(atomic_load(&pool->replays->serialized));
 }
-END_TEST
 
-START_TEST(a_refused_capture_stays_stopped)
+TEST(update, a_refused_capture_stays_stopped)
 {
     tarn_graph *graph = unit_end(unit_adding(pool, stream, words, 1));
     tarn_capture *capture = unit_adding(pool, stream, words, 10);
@@ -56,18 +56,4 @@ START_TEST(a_refused_capture_stays_stopped)
     ck_assert(!atomic_load(&pool->replays->serialized));
     tn_capture_abort(capture);
     ck_assert_uint_eq(pool->claims.capture_count, 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("update");
-    TCase *tcase = tcase_create("update");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, set_up, NULL);
-    tcase_add_test(tcase, the_capture_becomes_the_graphs_template);
-    tcase_add_test(tcase, replays_are_ordered_after_an_update);
-    tcase_add_test(tcase, a_refused_capture_stays_stopped);
-    return test_main(suite);
 }

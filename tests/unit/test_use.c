@@ -45,7 +45,9 @@ static void poll(bool force)
     tn_pool_unlock(pool);
 }
 
-START_TEST(a_use_is_noted_once_for_each_order)
+GROUP(note, make_block)
+
+TEST(note, a_use_is_noted_once_for_each_order)
 {
     OK(tarn_record_stream(address, stream)); /* its own order */
     ck_assert_ptr_null(tn_block_uses(block));
@@ -59,9 +61,8 @@ START_TEST(a_use_is_noted_once_for_each_order)
     OK(tarn_record_stream(address, NULL));
     ck_assert_uint_eq(use_count(), 3);
 }
-END_TEST
 
-START_TEST(a_use_that_cannot_be_noted_is_not)
+TEST(note, a_use_that_cannot_be_noted_is_not)
 {
     static const uint64_t faults[] = {1, 1, 2,
                                       3}; /* cold records; the use, the stream, the fence */
@@ -79,9 +80,10 @@ START_TEST(a_use_that_cannot_be_noted_is_not)
     ck_assert_ptr_null(device->streams.table.known);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_freed_block_is_pending_until_its_use_has_ended)
+GROUP(pending, make_block)
+
+TEST(pending, a_freed_block_is_pending_until_its_use_has_ended)
 {
     sim.hold_work();
     test_fill(other, address, 1, 16);
@@ -104,9 +106,8 @@ START_TEST(a_freed_block_is_pending_until_its_use_has_ended)
     ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), address);
     ck_assert_uint_eq(test_ledger().events, before.events);
 }
-END_TEST
 
-START_TEST(blocks_that_wait_for_streams_alone_are_passed_by)
+TEST(pending, blocks_that_wait_for_streams_alone_are_passed_by)
 {
     struct tn_block *second = unit_block(unit_alloc(pool, 4096, stream));
 
@@ -124,9 +125,8 @@ START_TEST(blocks_that_wait_for_streams_alone_are_passed_by)
     ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     ck_assert_ptr_null(pool->pending.plain_last);
 }
-END_TEST
 
-START_TEST(a_block_waits_for_the_last_of_its_uses)
+TEST(pending, a_block_waits_for_the_last_of_its_uses)
 {
     tn_cu_stream third = test_stream();
 
@@ -143,10 +143,9 @@ START_TEST(a_block_waits_for_the_last_of_its_uses)
     poll(false);
     ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
 }
-END_TEST
 
 /* Of three, the uses of the first and last are held up by captures of their streams. */
-START_TEST(pending_blocks_end_in_any_order)
+TEST(pending, pending_blocks_end_in_any_order)
 {
     void *blocks[3];
     tn_cu_stream streams[3];
@@ -176,9 +175,8 @@ START_TEST(pending_blocks_end_in_any_order)
     ck_assert_ptr_null(pool->pending.first);
     ck_assert_ptr_null(pool->pending.last);
 }
-END_TEST
 
-START_TEST(one_unfinished_event_stands_for_later_ones_of_its_stream)
+TEST(pending, one_unfinished_event_stands_for_later_ones_of_its_stream)
 {
     void *second = unit_alloc(pool, 4096, stream);
     uint64_t calls;
@@ -195,9 +193,10 @@ START_TEST(one_unfinished_event_stands_for_later_ones_of_its_stream)
     poll(false);
     ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
 }
-END_TEST
 
-START_TEST(a_use_on_a_stream_captured_at_the_free_is_recorded_afterwards)
+GROUP(captures, make_block)
+
+TEST(captures, a_use_on_a_stream_captured_at_the_free_is_recorded_afterwards)
 {
     tn_cu_graph graph;
 
@@ -216,9 +215,8 @@ START_TEST(a_use_on_a_stream_captured_at_the_free_is_recorded_afterwards)
     ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     test_destroy_graph(graph);
 }
-END_TEST
 
-START_TEST(a_use_in_a_capture_ends_with_the_captures_hold)
+TEST(captures, a_use_in_a_capture_ends_with_the_captures_hold)
 {
     tarn_capture *capture = unit_begin(pool, other);
     tarn_graph *graph;
@@ -241,9 +239,10 @@ START_TEST(a_use_in_a_capture_ends_with_the_captures_hold)
     ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);
     (void)graph;
 }
-END_TEST
 
-START_TEST(a_use_whose_event_was_refused_waits_for_a_proof)
+GROUP(refused, make_block, .name = "refused events")
+
+TEST(refused, a_use_whose_event_was_refused_waits_for_a_proof)
 {
     OK(tarn_record_stream(address, other));
     sim.plan_fault("cuEventRecord", 1, 0, TN_CUDA_ERROR_UNKNOWN);
@@ -255,9 +254,8 @@ START_TEST(a_use_whose_event_was_refused_waits_for_a_proof)
     poll(false);
     ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
 }
-END_TEST
 
-START_TEST(a_use_whose_event_cannot_be_asked_waits_for_a_proof)
+TEST(refused, a_use_whose_event_cannot_be_asked_waits_for_a_proof)
 {
     OK(tarn_free_on(address, other));
     sim.plan_fault("cuEventQuery", 1, 0, TN_CUDA_ERROR_UNKNOWN);
@@ -269,10 +267,9 @@ START_TEST(a_use_whose_event_cannot_be_asked_waits_for_a_proof)
     poll(false);
     ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
 }
-END_TEST
 
 /* What a graph kept may end without a proof: its record's next block is another one. */
-START_TEST(a_block_does_not_wait_for_what_kept_its_record_before)
+TEST(pending, a_block_does_not_wait_for_what_kept_its_record_before)
 {
     OK(tarn_record_stream(address, other));
     tn_block_cold(block)->kept_stamp = tn_gpu_epoch(&device->gpu);
@@ -283,10 +280,9 @@ START_TEST(a_block_does_not_wait_for_what_kept_its_record_before)
     poll(false);
     ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
 }
-END_TEST
 
 /* D3: a free that takes effect late does not make a later free in its chunk look proven. */
-START_TEST(an_earlier_free_does_not_hide_a_later_one)
+TEST(pending, an_earlier_free_does_not_hide_a_later_one)
 {
     void *second = unit_alloc(pool, 4096, stream);
     uint64_t freed = 7;
@@ -300,9 +296,8 @@ START_TEST(an_earlier_free_does_not_hide_a_later_one)
     OK(tn_pool_trim(pool, 0, true, &freed));
     ck_assert_uint_eq(freed, TN_PAGE_BYTES);
 }
-END_TEST
 
-START_TEST(force_ends_every_use)
+TEST(pending, force_ends_every_use)
 {
     sim.hold_work();
     test_fill(other, address, 1, 16);
@@ -312,9 +307,8 @@ START_TEST(force_ends_every_use)
     ck_assert_uint_eq(test_ledger().events, before.events);
     sim.resume_work();
 }
-END_TEST
 
-START_TEST(every_use_has_ended_on_a_lost_device)
+TEST(refused, every_use_has_ended_on_a_lost_device)
 {
     sim.hold_work();
     test_fill(other, address, 1, 16);
@@ -325,9 +319,8 @@ START_TEST(every_use_has_ended_on_a_lost_device)
     ck_assert_ptr_null(device->streams.table.known);
     sim.resume_work();
 }
-END_TEST
 
-START_TEST(a_removed_block_leaves_the_list_and_its_uses)
+TEST(pending, a_removed_block_leaves_the_list_and_its_uses)
 {
     void *second = unit_alloc(pool, 4096, stream);
 
@@ -347,9 +340,8 @@ START_TEST(a_removed_block_leaves_the_list_and_its_uses)
     tn_pool_unlock(pool);
     sim.resume_work();
 }
-END_TEST
 
-START_TEST(a_use_recorded_elsewhere_is_waited_for)
+TEST(note, a_use_recorded_elsewhere_is_waited_for)
 {
     struct tn_use *use;
 
@@ -368,9 +360,8 @@ START_TEST(a_use_recorded_elsewhere_is_waited_for)
     ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_recorded_use_replaces_an_older_one_and_no_noted_one)
+TEST(note, a_recorded_use_replaces_an_older_one_and_no_noted_one)
 {
     struct tn_use *use;
 
@@ -388,9 +379,8 @@ START_TEST(a_recorded_use_replaces_an_older_one_and_no_noted_one)
     poll(false);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_use_that_cannot_be_recorded_says_so)
+TEST(note, a_use_that_cannot_be_recorded_says_so)
 {
     struct tn_use *use;
 
@@ -406,9 +396,8 @@ START_TEST(a_use_that_cannot_be_recorded_says_so)
     tn_use_end(&device->streams, use);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(saved_uses_are_noted_again_but_for_those_of_retired_streams)
+TEST(note, saved_uses_are_noted_again_but_for_those_of_retired_streams)
 {
     struct tn_known_stream *streams[2];
     tn_cu_stream third = test_stream();
@@ -443,9 +432,8 @@ START_TEST(saved_uses_are_noted_again_but_for_those_of_retired_streams)
     ck_assert_ptr_null(device->streams.table.known);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(uses_in_captures_are_not_saved_and_forget_a_retired_stream)
+TEST(note, uses_in_captures_are_not_saved_and_forget_a_retired_stream)
 {
     struct tn_known_stream *streams[1];
     tarn_capture *capture;
@@ -467,15 +455,13 @@ START_TEST(uses_in_captures_are_not_saved_and_forget_a_retired_stream)
     ck_assert_ptr_null(tn_block_uses(block)->handle);
     OK(tarn_free(address));
 }
-END_TEST
 
-START_TEST(noting_a_use_of_a_freed_block_is_a_broken_contract)
+CONTRACT_TEST(note, noting_a_use_of_a_freed_block_is_a_broken_contract)
 {
     OK(tarn_free(address));
     tn_pool_lock(pool);
     OK(tn_use_note(&pool->device->streams, block, other, unit_order(device, other)));
 }
-END_TEST
 
 /* Retires a stream whose work is held, with the block live. */
 static struct tn_arena *retire_busy(tn_cu_stream own)
@@ -491,7 +477,9 @@ static struct tn_arena *retire_busy(tn_cu_stream own)
     return arena;
 }
 
-START_TEST(a_block_of_a_retired_stream_waits_for_the_streams_work)
+GROUP(retired, make_block, .name = "retired streams")
+
+TEST(retired, a_block_of_a_retired_stream_waits_for_the_streams_work)
 {
     (void)retire_busy(stream);
     ck_assert(tn_block_is_of(block, TN_ORDER_NONE));
@@ -508,9 +496,8 @@ START_TEST(a_block_of_a_retired_stream_waits_for_the_streams_work)
     ck_assert_ptr_eq(unit_alloc(pool, 4096, other), address); /* proven: another order's at once */
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_block_of_a_retired_stream_is_free_at_once_when_its_work_has_ended)
+TEST(retired, a_block_of_a_retired_stream_is_free_at_once_when_its_work_has_ended)
 {
     OK(tarn_stream_retire(device, stream));
     test_synchronize(stream);
@@ -520,9 +507,8 @@ START_TEST(a_block_of_a_retired_stream_is_free_at_once_when_its_work_has_ended)
     ck_assert_uint_eq(unit_chunk(address)->freed_stamp, 0);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_pending_block_of_a_retired_stream_needs_no_wait_for_the_device)
+TEST(retired, a_pending_block_of_a_retired_stream_needs_no_wait_for_the_device)
 {
     uint64_t waits = unit_stats(pool).mapped_bytes;
 
@@ -540,9 +526,8 @@ START_TEST(a_pending_block_of_a_retired_stream_needs_no_wait_for_the_device)
     ck_assert_uint_eq(unit_stats(pool).mapped_bytes, waits);
     test_same_ledger(&before);
 }
-END_TEST
 
-START_TEST(a_stream_used_again_after_it_was_retired_is_recorded_anew)
+TEST(retired, a_stream_used_again_after_it_was_retired_is_recorded_anew)
 {
     OK(tarn_record_stream(address, other));
     OK(tarn_stream_retire(device, other));
@@ -562,53 +547,4 @@ START_TEST(a_stream_used_again_after_it_was_retired_is_recorded_anew)
     poll(false);
     ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     test_same_ledger(&before);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("use");
-    TCase *note = tcase_create("note");
-    TCase *pending = tcase_create("pending");
-    TCase *captures = tcase_create("captures");
-    TCase *refused = tcase_create("refused events");
-    TCase *retired = tcase_create("retired streams");
-
-    tcase_add_checked_fixture(note, make_block, NULL);
-    tcase_add_test(note, a_use_is_noted_once_for_each_order);
-    tcase_add_test(note, a_use_that_cannot_be_noted_is_not);
-    tcase_add_test(note, a_use_recorded_elsewhere_is_waited_for);
-    tcase_add_test(note, a_recorded_use_replaces_an_older_one_and_no_noted_one);
-    tcase_add_test(note, a_use_that_cannot_be_recorded_says_so);
-    tcase_add_test(note, uses_in_captures_are_not_saved_and_forget_a_retired_stream);
-    tcase_add_test(note, saved_uses_are_noted_again_but_for_those_of_retired_streams);
-    unit_add_contract_test(note, noting_a_use_of_a_freed_block_is_a_broken_contract);
-    suite_add_tcase(suite, note);
-    tcase_add_checked_fixture(pending, make_block, NULL);
-    tcase_add_test(pending, a_freed_block_is_pending_until_its_use_has_ended);
-    tcase_add_test(pending, a_block_waits_for_the_last_of_its_uses);
-    tcase_add_test(pending, blocks_that_wait_for_streams_alone_are_passed_by);
-    tcase_add_test(pending, pending_blocks_end_in_any_order);
-    tcase_add_test(pending, one_unfinished_event_stands_for_later_ones_of_its_stream);
-    tcase_add_test(pending, a_block_does_not_wait_for_what_kept_its_record_before);
-    tcase_add_test(pending, an_earlier_free_does_not_hide_a_later_one);
-    tcase_add_test(pending, force_ends_every_use);
-    tcase_add_test(pending, a_removed_block_leaves_the_list_and_its_uses);
-    suite_add_tcase(suite, pending);
-    tcase_add_checked_fixture(captures, make_block, NULL);
-    tcase_add_test(captures, a_use_on_a_stream_captured_at_the_free_is_recorded_afterwards);
-    tcase_add_test(captures, a_use_in_a_capture_ends_with_the_captures_hold);
-    suite_add_tcase(suite, captures);
-    tcase_add_checked_fixture(refused, make_block, NULL);
-    tcase_add_test(refused, a_use_whose_event_was_refused_waits_for_a_proof);
-    tcase_add_test(refused, a_use_whose_event_cannot_be_asked_waits_for_a_proof);
-    tcase_add_test(refused, every_use_has_ended_on_a_lost_device);
-    suite_add_tcase(suite, refused);
-    tcase_add_checked_fixture(retired, make_block, NULL);
-    tcase_add_test(retired, a_block_of_a_retired_stream_waits_for_the_streams_work);
-    tcase_add_test(retired, a_block_of_a_retired_stream_is_free_at_once_when_its_work_has_ended);
-    tcase_add_test(retired, a_pending_block_of_a_retired_stream_needs_no_wait_for_the_device);
-    tcase_add_test(retired, a_stream_used_again_after_it_was_retired_is_recorded_anew);
-    suite_add_tcase(suite, retired);
-    return test_main(suite);
 }

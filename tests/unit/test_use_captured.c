@@ -30,8 +30,11 @@ static void poll(void)
     tn_pool_unlock(pool);
 }
 
+SUITE("use beside captures")
+GROUP(captures, make_block)
+
 /* While any capture that was open then is so: each may have used it, on any stream. */
-START_TEST(a_block_freed_beside_captures_waits_for_all_of_them)
+TEST(captures, a_block_freed_beside_captures_waits_for_all_of_them)
 {
     tn_cu_stream third = test_stream();
     tarn_capture *first = unit_begin(pool, other);
@@ -55,11 +58,10 @@ START_TEST(a_block_freed_beside_captures_waits_for_all_of_them)
                      unit_arena(pool, unit_order(device, stream)));
     OK(tarn_capture_abort(later));
 }
-END_TEST
 
 /* A graph holds its chunk, which goes to other captures when nothing runs there any more: in memory that its
  * stream has freed beside it since, too. */
-START_TEST(a_chunk_goes_to_captures_when_all_that_was_freed_in_it_is_proven)
+TEST(captures, a_chunk_goes_to_captures_when_all_that_was_freed_in_it_is_proven)
 {
     tarn_capture *capture = unit_begin(pool, other);
     void *beside;
@@ -80,10 +82,9 @@ START_TEST(a_chunk_goes_to_captures_when_all_that_was_freed_in_it_is_proven)
     ck_assert_ptr_eq(unit_chunk(address)->heap->arena, &pool->idle);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* What is pending in such a chunk is ordered before its own stream's work, and no capture's. P24 */
-START_TEST(what_is_pending_in_a_chunk_that_goes_to_captures_waits_for_a_proof)
+TEST(captures, what_is_pending_in_a_chunk_that_goes_to_captures_waits_for_a_proof)
 {
     struct tn_block *beside = unit_block(unit_alloc(pool, 4096, stream));
     tarn_capture *capture = unit_begin(pool, other);
@@ -111,10 +112,9 @@ START_TEST(what_is_pending_in_a_chunk_that_goes_to_captures_waits_for_a_proof)
     ck_assert_uint_eq(tn_pool_pending_count(pool), 0);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* No graph came of it, so its own stream has the memory, without a proof. */
-START_TEST(a_block_freed_beside_an_aborted_capture_returns_to_its_stream)
+TEST(captures, a_block_freed_beside_an_aborted_capture_returns_to_its_stream)
 {
     tarn_capture *capture = unit_begin(pool, other);
 
@@ -127,9 +127,8 @@ START_TEST(a_block_freed_beside_an_aborted_capture_returns_to_its_stream)
     ck_assert_ptr_eq(unit_alloc(pool, 4096, stream), address);
     sim.resume_work();
 }
-END_TEST
 
-START_TEST(a_chunk_that_cannot_change_hands_yet_stays_pending)
+TEST(captures, a_chunk_that_cannot_change_hands_yet_stays_pending)
 {
     tarn_capture *capture = unit_begin(pool, other);
     tarn_graph *graph;
@@ -153,7 +152,6 @@ START_TEST(a_chunk_that_cannot_change_hands_yet_stays_pending)
     tn_pool_unlock(pool);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* Blocks one behind the other in chunks of 2 MiB, in units of 256 KiB. The middle one is freed beside a capture whose
  * graph holds its chunks. It goes with three of them, over whose edges free blocks reach; what lies beside it is live,
@@ -192,7 +190,7 @@ static void leave_records(size_t count)
 }
 
 /* Two, since both edges are cut. */
-START_TEST(a_chunk_that_changes_hands_has_the_records_for_both_of_its_edges)
+TEST_LOOP(captures, a_chunk_that_changes_hands_has_the_records_for_both_of_its_edges, 0, 3)
 {
     void *live[2];
     tarn_graph *graph;
@@ -211,10 +209,9 @@ START_TEST(a_chunk_that_changes_hands_has_the_records_for_both_of_its_edges)
     tn_pool_unlock(pool);
     OK(tarn_graph_destroy(graph));
 }
-END_TEST
 
 /* What the poll of an allocation takes, the allocation has still. */
-START_TEST(an_allocation_has_its_records_behind_a_poll_that_takes_some)
+TEST(captures, an_allocation_has_its_records_behind_a_poll_that_takes_some)
 {
     enum { RECORDS = 4 }; /* of an allocation */
     tarn_graph *graphs[3];
@@ -241,23 +238,4 @@ START_TEST(an_allocation_has_its_records_behind_a_poll_that_takes_some)
         OK(tarn_free(blocks[i]));
     for (int i = 0; i < 3; i++)
         OK(tarn_graph_destroy(graphs[i]));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("use beside captures");
-    TCase *captures = tcase_create("captures");
-
-    tcase_add_checked_fixture(captures, make_block, NULL);
-    tcase_add_test(captures, a_block_freed_beside_captures_waits_for_all_of_them);
-    tcase_add_test(captures, a_chunk_goes_to_captures_when_all_that_was_freed_in_it_is_proven);
-    tcase_add_test(captures, what_is_pending_in_a_chunk_that_goes_to_captures_waits_for_a_proof);
-    tcase_add_test(captures, a_block_freed_beside_an_aborted_capture_returns_to_its_stream);
-    tcase_add_test(captures, a_chunk_that_cannot_change_hands_yet_stays_pending);
-    tcase_add_loop_test(captures, a_chunk_that_changes_hands_has_the_records_for_both_of_its_edges,
-                        0, 3);
-    tcase_add_test(captures, an_allocation_has_its_records_behind_a_poll_that_takes_some);
-    suite_add_tcase(suite, captures);
-    return test_main(suite);
 }

@@ -8,7 +8,10 @@
 #include "base/user_code.h"
 #include "unit/unit.h"
 
-START_TEST(a_function_that_returns_leaves_nothing)
+SUITE("user code")
+GROUP(code, NULL, .name = "user code")
+
+TEST(code, a_function_that_returns_leaves_nothing)
 {
     TN_USER_CODE(outer);
 
@@ -27,7 +30,6 @@ START_TEST(a_function_that_returns_leaves_nothing)
     tn_user_code_leave(&outer);
     ck_assert_ptr_null(tn_user_code_innermost);
 }
-END_TEST
 
 static __attribute__((noinline)) void check_deeper(void)
 {
@@ -38,7 +40,7 @@ static __attribute__((noinline)) void check_deeper(void)
     room[1] = room[0];
 }
 
-START_TEST(a_call_of_the_functions_is_let_pass)
+TEST(code, a_call_of_the_functions_is_let_pass)
 {
     TN_USER_CODE(code);
 
@@ -46,7 +48,6 @@ START_TEST(a_call_of_the_functions_is_let_pass)
     check_deeper();
     tn_user_code_leave(&code);
 }
-END_TEST
 
 static ucontext_t own;
 static ucontext_t elsewhere;
@@ -58,7 +59,7 @@ static void check_elsewhere(void)
 }
 
 /* Places on another stack say nothing. */
-START_TEST(a_call_from_a_stack_of_the_functions_own_is_let_pass)
+TEST(code, a_call_from_a_stack_of_the_functions_own_is_let_pass)
 {
     TN_USER_CODE(code);
 
@@ -71,11 +72,10 @@ START_TEST(a_call_from_a_stack_of_the_functions_own_is_let_pass)
     ck_assert_int_eq(swapcontext(&own, &elsewhere), 0);
     tn_user_code_leave(&code);
 }
-END_TEST
 
 /* A function that returns with cancellation enabled was called in a call, which is no cancellation
  * point. */
-START_TEST(cancellation_is_disabled_behind_a_function_that_enables_it)
+TEST(code, cancellation_is_disabled_behind_a_function_that_enables_it)
 {
     int state;
     TN_USER_CODE(code);
@@ -87,7 +87,6 @@ START_TEST(cancellation_is_disabled_behind_a_function_that_enables_it)
     (void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
     ck_assert_int_eq(state, PTHREAD_CANCEL_DISABLE);
 }
-END_TEST
 
 /* call_unknown calls from a frame without unwind information, call_on_stack on another stack, from a
  * frame that leads back to the own one. */
@@ -159,11 +158,10 @@ static TN_USER_CODE_ON_STACK void call_inside(void)
     tn_user_code_leave(&code);
 }
 
-START_TEST(a_call_whose_frames_are_not_known_is_let_pass)
+TEST(code, a_call_whose_frames_are_not_known_is_let_pass)
 {
     call_inside();
 }
-END_TEST
 
 /* Goes back to where it was called, and then is called again from inside of a function. */
 static void check_again(void)
@@ -183,7 +181,7 @@ static TN_USER_CODE_ON_STACK void go_there_inside(void)
 }
 
 /* From there the frames lead past the function. */
-START_TEST(a_call_from_a_stack_that_was_there_before_is_let_pass)
+TEST(code, a_call_from_a_stack_that_was_there_before_is_let_pass)
 {
     static volatile bool is_back;
 
@@ -195,7 +193,6 @@ START_TEST(a_call_from_a_stack_that_was_there_before_is_let_pass)
     }
     go_there_inside();
 }
-END_TEST
 
 static jmp_buf back;
 
@@ -226,13 +223,12 @@ static __attribute__((noinline, no_sanitize("address"))) void check_far_deeper(v
     room[1] = room[0];
 }
 
-START_TEST(a_record_in_the_frame_of_another_function_ends_the_process)
+TEST_WITH(code, a_record_in_the_frame_of_another_function_ends_the_process, 0, 1, .signal = SIGABRT)
 {
     if (setjmp(back) == 0)
         jump_from_deeper();
     check_far_deeper();
 }
-END_TEST
 
 /* Of two functions, one inside the other, the inner one was left. */
 static TN_USER_CODE_ON_STACK void call_after_an_inner_jump(void)
@@ -246,16 +242,16 @@ static TN_USER_CODE_ON_STACK void call_after_an_inner_jump(void)
     _exit(0);
 }
 
-START_TEST(an_inner_record_in_the_frame_of_another_function_ends_the_process)
+TEST_WITH(code, an_inner_record_in_the_frame_of_another_function_ends_the_process, 0, 1,
+          .signal = SIGABRT)
 {
     call_after_an_inner_jump();
 }
-END_TEST
 
 enum { WORDS = sizeof(struct tn_user_code) / sizeof(uintptr_t) };
 
 /* One word is enough, whichever it is: what writes there may leave gaps. The last is a byte of one. */
-START_TEST(a_record_that_was_written_over_ends_the_process)
+TEST_WITH(code, a_record_that_was_written_over_ends_the_process, 0, WORDS + 1, .signal = SIGABRT)
 {
     struct tn_user_code code;
 
@@ -264,34 +260,10 @@ START_TEST(a_record_that_was_written_over_ends_the_process)
                                                  : offsetof(struct tn_user_code, inside)] ^= 2;
     check_deeper();
 }
-END_TEST
 
-START_TEST(a_block_that_ends_inside_ends_the_process)
+TEST_WITH(code, a_block_that_ends_inside_ends_the_process, 0, 1, .signal = SIGABRT)
 {
     TN_USER_CODE(code);
 
     tn_user_code_enter(&code, TN_USER_FILTER);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("user code");
-    TCase *tcase = tcase_create("user code");
-
-    tcase_add_test(tcase, a_function_that_returns_leaves_nothing);
-    tcase_add_test(tcase, a_call_of_the_functions_is_let_pass);
-    tcase_add_test(tcase, a_call_from_a_stack_of_the_functions_own_is_let_pass);
-    tcase_add_test(tcase, cancellation_is_disabled_behind_a_function_that_enables_it);
-    tcase_add_test(tcase, a_call_from_a_stack_that_was_there_before_is_let_pass);
-    tcase_add_test(tcase, a_call_whose_frames_are_not_known_is_let_pass);
-    tcase_add_test_raise_signal(tcase, a_record_in_the_frame_of_another_function_ends_the_process,
-                                SIGABRT);
-    tcase_add_test_raise_signal(
-        tcase, an_inner_record_in_the_frame_of_another_function_ends_the_process, SIGABRT);
-    tcase_add_loop_test_raise_signal(tcase, a_record_that_was_written_over_ends_the_process,
-                                     SIGABRT, 0, WORDS + 1);
-    tcase_add_test_raise_signal(tcase, a_block_that_ends_inside_ends_the_process, SIGABRT);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

@@ -27,7 +27,10 @@ static size_t count_uses(const void *address)
     return count;
 }
 
-START_TEST(a_revived_block_has_the_uses_that_it_had)
+SUITE("uses of checkpoints")
+GROUP(uses, set_up)
+
+TEST(uses, a_revived_block_has_the_uses_that_it_had)
 {
     void *plain = unit_alloc(pool, 4096, stream);
     void *used = unit_alloc(pool, 4096, stream);
@@ -59,9 +62,8 @@ START_TEST(a_revived_block_has_the_uses_that_it_had)
     ck_assert_int_eq(unit_block(used)->state, TN_BLOCK_PENDING);
     sim.resume_work();
 }
-END_TEST
 
-START_TEST(a_kept_block_keeps_the_uses_that_it_has)
+TEST(uses, a_kept_block_keeps_the_uses_that_it_has)
 {
     void *address = unit_alloc(pool, 4096, stream);
 
@@ -70,9 +72,8 @@ START_TEST(a_kept_block_keeps_the_uses_that_it_has)
     OK(tn_checkpoint_restore(checkpoint, stream, NULL));
     ck_assert_uint_eq(count_uses(address), 1);
 }
-END_TEST
 
-START_TEST(a_retired_stream_is_no_use_any_more)
+TEST(uses, a_retired_stream_is_no_use_any_more)
 {
     void *address = unit_alloc(pool, 4096, stream);
 
@@ -88,10 +89,9 @@ START_TEST(a_retired_stream_is_no_use_any_more)
     ck_assert(tn_order_equal(tn_block_uses(unit_block(address))->order, unit_order(device, third)));
     OK(tn_streams_check(&device->streams));
 }
-END_TEST
 
 /* C6 */
-START_TEST(streams_are_known_as_long_as_the_checkpoint_is)
+TEST(uses, streams_are_known_as_long_as_the_checkpoint_is)
 {
     void *address = unit_alloc(pool, 4096, stream);
 
@@ -104,9 +104,8 @@ START_TEST(streams_are_known_as_long_as_the_checkpoint_is)
     tn_checkpoint_destroy(checkpoint);
     ck_assert_uint_eq(device->streams.known_count, 0);
 }
-END_TEST
 
-START_TEST(what_cannot_be_set_aside_changes_nothing)
+TEST(uses, what_cannot_be_set_aside_changes_nothing)
 {
     void *address = unit_alloc(pool, 4096, stream);
     uint64_t failed = 1;
@@ -138,20 +137,4 @@ START_TEST(what_cannot_be_set_aside_changes_nothing)
     }
     ck_assert_int_ge(met, 6);
     ck_assert_uint_eq(count_uses(address), 2);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("uses of checkpoints");
-    TCase *tcase = tcase_create("uses");
-
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, set_up, NULL);
-    tcase_add_test(tcase, a_revived_block_has_the_uses_that_it_had);
-    tcase_add_test(tcase, a_kept_block_keeps_the_uses_that_it_has);
-    tcase_add_test(tcase, a_retired_stream_is_no_use_any_more);
-    tcase_add_test(tcase, streams_are_known_as_long_as_the_checkpoint_is);
-    tcase_add_test(tcase, what_cannot_be_set_aside_changes_nothing);
-    return test_main(suite);
 }

@@ -26,7 +26,9 @@ static bool meet(tarn_pool *pool, void *context)
     return met->count == met->most;
 }
 
-START_TEST(each_pool_is_visited_once_the_newest_first)
+GROUP(visit, NULL)
+
+TEST(visit, each_pool_is_visited_once_the_newest_first)
 {
     tarn_device *device = unit_device();
     tarn_pool *pools[POOLS];
@@ -41,9 +43,8 @@ START_TEST(each_pool_is_visited_once_the_newest_first)
     ck_assert_ptr_eq(met.pools[POOLS], device->default_pool);
     ck_assert(tn_lock_none_held());
 }
-END_TEST
 
-START_TEST(a_visitor_ends_the_walk_by_true)
+TEST(visit, a_visitor_ends_the_walk_by_true)
 {
     tarn_device *device = unit_device();
     tarn_pool *pool = unit_pool(device);
@@ -54,9 +55,8 @@ START_TEST(a_visitor_ends_the_walk_by_true)
     ck_assert_ptr_eq(met.pools[0], pool);
     ck_assert(tn_lock_none_held());
 }
-END_TEST
 
-START_TEST(a_walk_leaves_the_lock_of_the_device_to_its_caller)
+TEST(visit, a_walk_leaves_the_lock_of_the_device_to_its_caller)
 {
     tarn_device *device = unit_device();
     struct met met = {.count = 0};
@@ -67,10 +67,9 @@ START_TEST(a_walk_leaves_the_lock_of_the_device_to_its_caller)
     ck_assert(tn_lock_held(TN_RANK_DEVICE));
     tn_lock_release(&device->lock);
 }
-END_TEST
 
 /* Each pool of the list once, though a pool that is locked leaves the list and comes back. */
-START_TEST(the_pools_of_a_list_are_visited_once_each)
+TEST(visit, the_pools_of_a_list_are_visited_once_each)
 {
     tarn_device *device = unit_device();
     tarn_pool *pools[POOLS];
@@ -97,18 +96,4 @@ START_TEST(the_pools_of_a_list_are_visited_once_each)
     ck_assert(tn_device_visit_listed(device, TN_POOLS_OPEN, meet, &met));
     ck_assert_uint_eq(met.count, 1);
     ck_assert(tn_lock_none_held());
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("visit");
-    TCase *tcase = tcase_create("visit");
-
-    tcase_add_test(tcase, each_pool_is_visited_once_the_newest_first);
-    tcase_add_test(tcase, a_visitor_ends_the_walk_by_true);
-    tcase_add_test(tcase, the_pools_of_a_list_are_visited_once_each);
-    tcase_add_test(tcase, a_walk_leaves_the_lock_of_the_device_to_its_caller);
-    suite_add_tcase(suite, tcase);
-    return test_main(suite);
 }

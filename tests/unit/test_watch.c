@@ -90,7 +90,9 @@ static void expect_state(const void *address, enum tn_block_state state)
     ck_assert_int_eq((int)block->state, (int)state);
 }
 
-START_TEST(a_watch_of_nothing_needs_no_memory)
+GROUP(blocks, open_device)
+
+TEST(blocks, a_watch_of_nothing_needs_no_memory)
 {
     int64_t outstanding = tn_host_outstanding();
     struct tn_watch watch;
@@ -100,9 +102,8 @@ START_TEST(a_watch_of_nothing_needs_no_memory)
     end(&watch);
     ck_assert_uint_eq(word, FRESH);
 }
-END_TEST
 
-START_TEST(a_watch_is_told_of_the_first_freed_block_only)
+TEST(blocks, a_watch_is_told_of_the_first_freed_block_only)
 {
     void *blocks[3] = {take(), take(), take()};
     struct tn_watch watch;
@@ -127,9 +128,8 @@ START_TEST(a_watch_is_told_of_the_first_freed_block_only)
     OK(tarn_free(blocks[2]));
     ck_assert_uint_eq(word, 99);
 }
-END_TEST
 
-START_TEST(a_watch_that_ended_is_told_of_nothing)
+TEST(blocks, a_watch_that_ended_is_told_of_nothing)
 {
     void *block = take();
     struct tn_watch watch;
@@ -141,10 +141,9 @@ START_TEST(a_watch_that_ended_is_told_of_nothing)
     ck_assert_uint_eq(word, FRESH);
     expect_state(block, TN_BLOCK_FREE);
 }
-END_TEST
 
 /* What runs at the end of the watch may use the block: a proof from before is none. */
-START_TEST(what_is_kept_waits_for_a_proof_from_behind_the_end)
+TEST(blocks, what_is_kept_waits_for_a_proof_from_behind_the_end)
 {
     void *block = take();
     struct tn_watch watch;
@@ -167,10 +166,9 @@ START_TEST(what_is_kept_waits_for_a_proof_from_behind_the_end)
     ck_assert_ptr_null(unit_block(block)); /* the pool had nothing else */
     ck_assert_uint_eq(word, FRESH);
 }
-END_TEST
 
 /* Two that keep the block and one that does not end in each order, before its free and after it. */
-START_TEST(watches_of_one_block_end_in_any_order)
+TEST_LOOP(blocks, watches_of_one_block_end_in_any_order, 0, 24)
 {
     static const size_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                         {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
@@ -198,10 +196,9 @@ START_TEST(watches_of_one_block_end_in_any_order)
     unit_trim(device);
     ck_assert_ptr_null(unit_block(block));
 }
-END_TEST
 
 /* Which block a graph names, and for how often, is its caller's affair. */
-START_TEST(one_watch_may_have_a_block_twice)
+TEST(blocks, one_watch_may_have_a_block_twice)
 {
     void *block = take();
     struct tn_watch watch;
@@ -215,9 +212,8 @@ START_TEST(one_watch_may_have_a_block_twice)
     end(&watch);
     ck_assert_uint_eq(pool->watches.kept_count, 0);
 }
-END_TEST
 
-START_TEST(a_block_that_was_freed_before_is_gone)
+TEST(blocks, a_block_that_was_freed_before_is_gone)
 {
     void *live = take();
     void *block = take();
@@ -234,9 +230,8 @@ START_TEST(a_block_that_was_freed_before_is_gone)
     ck_assert_uint_eq(word, STALE);
     end(&watch);
 }
-END_TEST
 
-START_TEST(another_block_at_the_address_is_not_watched)
+TEST(blocks, another_block_at_the_address_is_not_watched)
 {
     void *block = take();
     uint64_t number = number_of(block);
@@ -253,9 +248,8 @@ START_TEST(another_block_at_the_address_is_not_watched)
     ck_assert_uint_eq(pool->watches.kept_count, 0);
     end(&watch);
 }
-END_TEST
 
-START_TEST(an_address_in_a_block_is_not_where_it_begins)
+TEST(blocks, an_address_in_a_block_is_not_where_it_begins)
 {
     char *block = take();
     struct tn_watch watch;
@@ -266,9 +260,10 @@ START_TEST(an_address_in_a_block_is_not_where_it_begins)
     OK(tarn_free(block));
     end(&watch);
 }
-END_TEST
 
-START_TEST(a_block_of_another_device_is_skipped)
+GROUP(devices, NULL)
+
+TEST(devices, a_block_of_another_device_is_skipped)
 {
     tarn_device *second = NULL;
     tarn_pool *its;
@@ -290,9 +285,10 @@ START_TEST(a_block_of_another_device_is_skipped)
     ck_assert_uint_eq(word, FRESH);
     end(&watch);
 }
-END_TEST
 
-START_TEST(without_host_memory_nothing_is_watched)
+GROUP(others, open_device)
+
+TEST(others, without_host_memory_nothing_is_watched)
 {
     void *block = take();
     uint64_t number = number_of(block);
@@ -320,10 +316,9 @@ START_TEST(without_host_memory_nothing_is_watched)
     end(&watch);
     ck_assert_uint_eq(word, FRESH);
 }
-END_TEST
 
 /* Which a restore does that brings another block back to the place. */
-START_TEST(who_keeps_memory_that_goes_is_told)
+TEST(others, who_keeps_memory_that_goes_is_told)
 {
     tarn_checkpoint *checkpoint = NULL;
     void *block = take();
@@ -345,7 +340,6 @@ START_TEST(who_keeps_memory_that_goes_is_told)
     expect_state(block, TN_BLOCK_LIVE);
     OK(tarn_checkpoint_destroy(checkpoint));
 }
-END_TEST
 
 static uint64_t pool_count(void)
 {
@@ -356,7 +350,7 @@ static uint64_t pool_count(void)
 }
 
 /* It is not idle before the device was waited for: the next call that finds it so ends it. */
-START_TEST(a_released_pool_goes_with_its_last_kept_block)
+TEST(others, a_released_pool_goes_with_its_last_kept_block)
 {
     tarn_pool *released = unit_pool(device);
     void *blocks[2] = {unit_alloc(released, BYTES, stream), unit_alloc(released, BYTES, stream)};
@@ -382,7 +376,6 @@ START_TEST(a_released_pool_goes_with_its_last_kept_block)
     OK(tarn_pool_trim(pool, NULL));
     ck_assert_uint_eq(pool_count(), count - 1);
 }
-END_TEST
 
 static void *passing;
 
@@ -391,7 +384,7 @@ static void free_passing(void)
     OK(tarn_free(passing));
 }
 
-START_TEST(a_free_between_two_looks_of_the_end_is_told_and_done)
+TEST(others, a_free_between_two_looks_of_the_end_is_told_and_done)
 {
     struct tn_watch watch;
 
@@ -403,7 +396,6 @@ START_TEST(a_free_between_two_looks_of_the_end_is_told_and_done)
     ck_assert_uint_eq(word, STALE);
     expect_state(passing, TN_BLOCK_FREE);
 }
-END_TEST
 
 /* And another pool is in its record. */
 static void end_pool(void)
@@ -417,7 +409,7 @@ static void end_pool(void)
     ck_assert_ptr_nonnull(take());
 }
 
-START_TEST(a_pool_that_goes_between_two_looks_of_the_end_is_another)
+TEST(others, a_pool_that_goes_between_two_looks_of_the_end_is_another)
 {
     struct tn_watch watch;
 
@@ -428,7 +420,6 @@ START_TEST(a_pool_that_goes_between_two_looks_of_the_end_is_another)
     ck_assert(between == NULL);
     ck_assert_uint_eq(word, STALE);
 }
-END_TEST
 
 static pthread_barrier_t start;
 
@@ -439,7 +430,7 @@ static void *free_at_once(void *block)
     return NULL;
 }
 
-START_TEST(a_watch_ends_while_another_thread_frees)
+TEST(others, a_watch_ends_while_another_thread_frees)
 {
     ck_assert_int_eq(pthread_barrier_init(&start, NULL, 2), 0);
     for (int i = 0; i < 400; i++) {
@@ -458,31 +449,4 @@ START_TEST(a_watch_ends_while_another_thread_frees)
         OK(tarn_pool_validate(pool));
     }
     ck_assert_int_eq(pthread_barrier_destroy(&start), 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("watch");
-    TCase *blocks = test_case(suite, "blocks", open_device, NULL);
-    TCase *others = test_case(suite, "others", open_device, NULL);
-    TCase *devices = test_case(suite, "devices", NULL, NULL);
-
-    tcase_add_test(blocks, a_watch_of_nothing_needs_no_memory);
-    tcase_add_test(blocks, a_watch_is_told_of_the_first_freed_block_only);
-    tcase_add_test(blocks, a_watch_that_ended_is_told_of_nothing);
-    tcase_add_test(blocks, what_is_kept_waits_for_a_proof_from_behind_the_end);
-    tcase_add_loop_test(blocks, watches_of_one_block_end_in_any_order, 0, 24);
-    tcase_add_test(blocks, one_watch_may_have_a_block_twice);
-    tcase_add_test(blocks, a_block_that_was_freed_before_is_gone);
-    tcase_add_test(blocks, another_block_at_the_address_is_not_watched);
-    tcase_add_test(blocks, an_address_in_a_block_is_not_where_it_begins);
-    tcase_add_test(others, without_host_memory_nothing_is_watched);
-    tcase_add_test(others, who_keeps_memory_that_goes_is_told);
-    tcase_add_test(others, a_released_pool_goes_with_its_last_kept_block);
-    tcase_add_test(others, a_free_between_two_looks_of_the_end_is_told_and_done);
-    tcase_add_test(others, a_pool_that_goes_between_two_looks_of_the_end_is_another);
-    tcase_add_test(others, a_watch_ends_while_another_thread_frees);
-    tcase_add_test(devices, a_block_of_another_device_is_skipped);
-    return test_main(suite);
 }

@@ -3,7 +3,10 @@
 #include "base/word_set.h"
 #include "unit/unit.h"
 
-START_TEST(words_are_found_with_the_bit_beside_them)
+SUITE("word sets")
+GROUP(words, NULL)
+
+TEST(words, words_are_found_with_the_bit_beside_them)
 {
     enum { WORDS = 1000 };
     struct tn_word_set set = {.table = NULL};
@@ -27,9 +30,8 @@ START_TEST(words_are_found_with_the_bit_beside_them)
     ck_assert_uint_eq(set.capacity, 0);
     tn_word_set_drop(&set);
 }
-END_TEST
 
-START_TEST(without_memory_a_set_is_as_it_was)
+TEST(words, without_memory_a_set_is_as_it_was)
 {
     struct tn_word_set set = {.table = NULL};
     uint64_t word = 2;
@@ -48,15 +50,4 @@ START_TEST(without_memory_a_set_is_as_it_was)
     for (uint64_t i = 2; i < word; i += 2)
         ck_assert_uint_eq(*tn_word_set_place(&set, i), i);
     tn_word_set_drop(&set);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("word sets");
-    TCase *tcase = test_case(suite, "words", NULL, NULL);
-
-    tcase_add_test(tcase, words_are_found_with_the_bit_beside_them);
-    tcase_add_test(tcase, without_memory_a_set_is_as_it_was);
-    return test_main(suite);
 }

@@ -30,11 +30,9 @@
 #include "support/world.h"
 
 /* A test in which a contract stops the process; left out where contracts are not evaluated. */
-static inline void unit_add_contract_test(TCase *tcase, const TTest *test)
-{
-    if (TARN_DEBUG_CHECKS)
-        tcase_add_test_raise_signal(tcase, test, SIGABRT);
-}
+#define CONTRACT_TEST(group, name) CONTRACT_TEST_LOOP(group, name, 0, 1)
+#define CONTRACT_TEST_LOOP(group, name, first, last)                                               \
+    TEST_WITH(group, name, first, last, .signal = SIGABRT, .left_out = !TARN_DEBUG_CHECKS)
 
 /* The open hold of the capture in the pool, which the test may have locked. */
 static inline struct tn_hold *unit_find_hold(tarn_pool *pool, uint64_t capture_id)
