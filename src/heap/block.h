@@ -149,8 +149,8 @@ bool tn_blocks_add_cold(struct tn_block_store *store);
 struct tn_block *tn_block_take(struct tn_block_store *store); /* a record set aside before */
 /* The record has no bytes from then on, even for a thread with a stale pointer. */
 void tn_block_give(struct tn_block_store *store, struct tn_block *block);
-/* Moves up to count records which were set aside. Touches the records of incomplete batches only,
- * and few which were never taken. */
+/* Moves up to count records which were set aside. Touches the records of incomplete batches, and
+ * records never taken: few, unless the target has more of its own than a batch. */
 void tn_blocks_move(struct tn_block_store *from, struct tn_block_store *to, size_t count);
 
 /* Brings up to count records which are taken next into the cache, except records never taken. */

@@ -29,7 +29,8 @@ static const uint64_t smallest_region = TN_GIB;
 
 enum { HINT_COUNT = 11, BITS = 64 };
 
-static bool is_taken(const struct tn_region *region, uint64_t slot)
+/* In contracts alone. */
+__attribute__((unused)) static bool is_taken(const struct tn_region *region, uint64_t slot)
 {
     return (region->taken[slot / BITS] >> (slot % BITS) & 1) != 0;
 }

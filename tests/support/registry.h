@@ -84,7 +84,7 @@ struct test_suite {
 #define TEST_WITH(group, name, first, last, ...)                                                   \
     TEST_IN(group_##group, name, first, last, __VA_ARGS__)
 
-/* A test from further up once more, in a second group. */
+/* A TEST from further up once more, in a second group. */
 #define TEST_ALSO(group, name) TEST_ENTER(group_##group, also_##name, name, 0, 1, .signal = 0)
 
 #define TEST_IN(group, name, first, last, ...)                                                     \
