@@ -26,13 +26,13 @@ enum {
 };
 enum { SIZE_MIN = 32 }; /* 256 bytes, a small part of what a chunk of 2 MiB may cost */
 
-/* A large chunk begins with room for more blocks, since making room takes the pool's lock: 288
+/* A large chunk begins with room for more blocks, since making room takes the pool's lock: 72
  * blocks in 1 GiB. */
 static uint32_t first_size(const struct tn_chunk *chunk)
 {
     unsigned above = tn_log2_floor(chunk->bytes) - TN_PAGE_BITS;
 
-    return (uint32_t)SIZE_MIN << above / 2;
+    return (uint32_t)SIZE_MIN << above / 4;
 }
 
 static bool is_spread(const struct tn_chunk *chunk)

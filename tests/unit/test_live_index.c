@@ -7,7 +7,7 @@
 #include "heap/live_index.h"
 #include "unit/unit.h"
 
-enum { COUNT = 600, FIRST_ROOM = 36 /* nine sixteenths of 64 */ };
+enum { COUNT = 600, FIRST_ROOM = 18 /* nine sixteenths of 32 */ };
 
 static tarn_pool *const owner = (tarn_pool *)(void *)&owner; /* compared, and never used */
 static struct tn_segment segment = {.base = 0x200000000000, .bytes = TN_SLOT_BYTES};
