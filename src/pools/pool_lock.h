@@ -29,11 +29,12 @@
  *
  * Stopping an arena and letting it go costs some 30 ns, and a call that wakes one about a
  * microsecond. An arena therefore stays awake for some thirty unused locks, and of the locks that
- * count costs at most twice as much as by the best choice in hindsight. Many streams allocate once and never again: a new arena
- * without reserved memory stays awake for half as many, and wakes once more than by the best choice
- * if its stream comes back. Where more streams take turns than locks are counted, each would find
- * its arena asleep. A lock that only wakes the arena of its call therefore counts for none, up to 256
- * arenas awake. Beyond, each lock counts for a while: to stop so many costs more than to wake one.
+ * count costs at most twice as much as by the best choice in hindsight. Many streams allocate once
+ * and never again: a new arena without reserved memory stays awake for half as many, and wakes once
+ * more than by the best choice if its stream comes back. Where more streams take turns than locks
+ * are counted, each would find its arena asleep. A lock that only wakes the arena of its call
+ * therefore counts for none, up to 256 arenas awake. Beyond, each lock counts for a while: to stop
+ * so many costs more than to wake one.
  *
  * Source: the rent-or-buy argument, A. Karlin et al., Competitive snoopy caching (Algorithmica 3,
  * 1988).
