@@ -213,16 +213,17 @@ static void count_replays(tarn_device *device, const char *name, size_t graph_co
 
 static bool brief;
 
+/* note: stands behind the case's name. */
 static void count_steps(tarn_device *device, enum bench_order order, size_t live_count,
-                        size_t bytes_max)
+                        size_t bytes_max, const char *note)
 {
     size_t steps = WARM_UP_STEPS_MIN;
     struct bench_script script = {.order = order, .bytes_max = bytes_max, .live_count = live_count};
     struct script_player player = {&script_tarn, &script, .context = device};
     char name[64];
 
-    (void)snprintf(name, sizeof name, "%s, up to %zu KiB, %zu blocks", bench_order_names[order],
-                   bytes_max / KIB, live_count);
+    (void)snprintf(name, sizeof name, "%s, up to %zu KiB, %zu blocks%s", bench_order_names[order],
+                   bytes_max / KIB, live_count, note);
     if (brief && (live_count > BRIEF_BLOCKS_MAX || bytes_max > BRIEF_BYTES_MAX)) {
         (void)printf("left out: %s\n", name);
         return;
@@ -278,13 +279,26 @@ static void count_all(tarn_device *device)
     bench_touch_unload();
     for (enum bench_order order = BENCH_ORDER_RANDOM; order < BENCH_ORDER_COUNT; order++) {
         for (size_t count = BLOCKS_MIN; count <= BLOCKS_MAX; count *= FACTOR)
-            count_steps(device, order, count, 64 * KIB);
-        count_steps(device, order, GROWTH_BLOCKS, 4 * MIB);
-        count_steps(device, order, 1000, 64 * MIB);
-        count_steps(device, order, BLOCKS_MIN, GIB); /* about what an H200 holds */
+            count_steps(device, order, count, 64 * KIB, "");
+        count_steps(device, order, GROWTH_BLOCKS, 4 * MIB, "");
+        count_steps(device, order, 1000, 64 * MIB, "");
+        count_steps(device, order, BLOCKS_MIN, GIB, ""); /* about what an H200 holds */
     }
     count_growth(device, 64 * KIB);
     count_growth(device, 4 * MIB);
+}
+
+/* Of the largest blocks some memory moves in every few steps: these count the steps alone. */
+static void count_without_moves(void)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+    tarn_device *device = NULL;
+
+    options.move_limit_bytes = TARN_NO_MOVES;
+    BENCH_OK(tarn_device_open(0, &options, &device));
+    for (enum bench_order order = BENCH_ORDER_RANDOM; order < BENCH_ORDER_COUNT; order++)
+        count_steps(device, order, BLOCKS_MIN, GIB, ", no moves");
+    BENCH_OK(tarn_device_close(device));
 }
 
 int main(int count, char **arguments)
@@ -317,6 +331,7 @@ int main(int count, char **arguments)
     BENCH_OK(tarn_device_open(0, NULL, &device));
     count_all(device);
     BENCH_OK(tarn_device_close(device));
+    count_without_moves();
     bench_driver_close();
     return 0;
 }

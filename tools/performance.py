@@ -336,14 +336,14 @@ def instructions(figures):
     cells, points, steps = [], {}, {}
     for line in figures.instructions:
         total = line["library"] + line["driver"] + line["other"]
-        match = re.fullmatch(r"(\w+), up to (\d+) KiB, (\d+) blocks", line["case"])
+        match = re.fullmatch(r"(\w+), up to (\d+) KiB, (\d+) blocks(, no moves)?", line["case"])
         if not match or match.group(1) not in ORDERS:
             cells.append([line["case"], number(line["library"]), number(line["driver"]),
                           number(line["other"]), number(total)])
             continue
         order, kib, count = match.group(1), int(match.group(2)), int(match.group(3))
         size = {4096: "4 MiB", 65536: "64 MiB", 1048576: "1 GiB"}.get(kib, f"{kib} KiB")
-        title = f"{count:,} up to {size}"
+        title = f"{count:,} up to {size}{match.group(4) or ''}"
         steps.setdefault(title, {})[order] = number(line["library"])
         if kib == 64:
             points.setdefault(order, []).append(

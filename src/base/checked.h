@@ -45,6 +45,19 @@ static inline unsigned tn_log2_floor(uint64_t value)
 #endif
 }
 
+/* Index of the lowest set bit; value is not 0. Of 64 bits, as the index of an array is. */
+static inline uint64_t tn_lowest_bit(uint64_t value)
+{
+#if defined(__x86_64__)
+    uint64_t index;
+
+    __asm__("rep bsf %1, %0" : "=r"(index) : "r"(value) : "cc"); /* tzcnt where there is one */
+    return index;
+#else
+    return (uint64_t)__builtin_ctzll(value);
+#endif
+}
+
 static inline uint64_t tn_min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;

@@ -224,18 +224,59 @@ int64_t tn_arena_asks_below_peak(const struct tn_arena *arena)
     return (int64_t)(asked_bytes(arena) << doublings);
 }
 
+/* A walk over the chunks under a block, by the entries of the address table. */
+struct under {
+    struct tn_chunk *chunk;
+    uint64_t bytes; /* of the block in the chunk */
+    uint64_t left;  /* in the chunks behind it */
+    const tn_address_page *next;
+};
+
+static inline struct under first_under(const struct tn_block *block)
+{
+    const tn_address_page *page = tn_segment_page(block->segment, block->offset);
+    struct tn_chunk *chunk = tn_address_page_chunk(page);
+    uint64_t end = tn_chunk_end(chunk);
+    uint64_t bytes = tn_min(tn_block_bytes(block), end - block->offset);
+
+    TN_ASSERT(chunk->heap == block->heap); /* P2 */
+    return (struct under){chunk, bytes, tn_block_bytes(block) - bytes,
+                          page + (end >> TN_PAGE_BITS) - (block->offset >> TN_PAGE_BITS)};
+}
+
+/* Goes on to the next chunk, which there is. True: all of it is the block's; false: it is the last,
+ * and what is left of the block is in it. */
+static inline bool go_on_under(struct under *under)
+{
+    struct tn_chunk *chunk = tn_address_page_chunk(under->next);
+
+    TN_ASSERT(under->left > 0 && chunk->heap == under->chunk->heap); /* P2 */
+    under->chunk = chunk;
+    under->bytes = chunk->bytes;
+    if (under->left < chunk->bytes) {
+        under->bytes = under->left;
+        return false;
+    }
+    under->left -= chunk->bytes;
+    under->next += chunk->bytes >> TN_PAGE_BITS;
+    return true;
+}
+
+static inline void use_under(const struct under *under)
+{
+    under->chunk->used_bytes += under->bytes;
+    TN_ASSERT(under->chunk->used_bytes <= under->chunk->bytes); /* P6 */
+}
+
 void tn_block_count_used(struct tn_block *block)
 {
-    uint64_t end = tn_block_end(block);
+    struct under under = first_under(block);
 
-    for (uint64_t offset = block->offset; offset < end;) {
-        struct tn_chunk *chunk = tn_block_chunk_at(block, offset);
-        uint64_t next = tn_min(end, tn_chunk_end(chunk));
-
-        chunk->used_bytes += next - offset;
-        TN_ASSERT(chunk->used_bytes <= chunk->bytes); /* P6 */
-        offset = next;
-    }
+    use_under(&under);
+    while (under.left > 0 && go_on_under(&under))
+        use_under(&under);
+    if (under.left > 0)
+        use_under(&under);
 }
 
 /* P26. A chunk without holds: its former holds have proven their share. of_work: the chunk's frees
@@ -248,21 +289,49 @@ static void stamp(struct tn_chunk *chunk, bool of_work, uint64_t stamp, uint64_t
     chunk->outside_stamp = tn_max(chunk->outside_stamp, outside_stamp);
 }
 
+static inline void unuse_under(const struct under *under)
+{
+    TN_ASSERT(under->chunk->used_bytes >= under->bytes); /* P6 */
+    under->chunk->used_bytes -= under->bytes;
+}
+
 void tn_block_count_freed(struct tn_block *block, uint64_t freed_stamp, uint64_t outside_stamp)
 {
-    uint64_t end = tn_block_end(block);
-    bool of_work =
-        !tn_arena_serves_captures(block->heap->arena); /* P2: all its chunks are the heap's */
+    bool of_work = !tn_arena_serves_captures(block->heap->arena);
+    struct under under = first_under(block);
 
-    for (uint64_t offset = block->offset; offset < end;) {
-        struct tn_chunk *chunk = tn_block_chunk_at(block, offset);
-        uint64_t next = tn_min(end, tn_chunk_end(chunk));
+    unuse_under(&under);
+    stamp(under.chunk, of_work, freed_stamp, outside_stamp);
+    while (under.left > 0) {
+        bool is_whole = go_on_under(&under);
 
-        TN_ASSERT(chunk->used_bytes >= next - offset); /* P6 */
-        chunk->used_bytes -= next - offset;
-        stamp(chunk, of_work, freed_stamp, outside_stamp);
-        offset = next;
+        unuse_under(&under);
+        stamp(under.chunk, of_work, freed_stamp, outside_stamp);
+        if (!is_whole)
+            return;
     }
+}
+
+static inline void free_under(const struct under *under, uint64_t freed_stamp)
+{
+    unuse_under(under);
+    under->chunk->freed_stamp = tn_max(under->chunk->freed_stamp, freed_stamp);
+}
+
+void tn_block_count_freed_by_order(struct tn_block *block, uint64_t freed_stamp)
+{
+    struct under under = first_under(block);
+
+    free_under(&under, freed_stamp);
+    while (under.left > 0 && go_on_under(&under)) {
+        TN_ASSERT(under.chunk->used_bytes == under.chunk->bytes);
+        /* All frees here before came before the block was allocated. */
+        TN_ASSERT(under.chunk->freed_stamp <= freed_stamp);
+        under.chunk->used_bytes = 0;
+        under.chunk->freed_stamp = freed_stamp;
+    }
+    if (under.left > 0)
+        free_under(&under, freed_stamp);
 }
 
 /* Makes the record stays stand for the run of blocks from low to high; it is one of these

@@ -423,6 +423,9 @@ struct tn_block *tn_arena_carve(struct tn_arena *arena, struct tn_block *block, 
 void tn_block_count_used(struct tn_block *block);
 void tn_block_count_freed(struct tn_block *block, uint64_t freed_stamp, uint64_t outside_stamp);
 
+/* tn_block_count_freed, freed by the order of its own arena: what is outside does not change. */
+void tn_block_count_freed_by_order(struct tn_block *block, uint64_t freed_stamp);
+
 /* Enters a block in the index of the chunk in which it begins, and in the used bytes of all chunks
  * under it. open: the block is plain, or will be. */
 static inline void tn_block_enter(struct tn_block *block, struct tn_chunk *chunk, bool open)
@@ -482,7 +485,7 @@ static TN_ALWAYS_INLINE void tn_block_leave(struct tn_block *block, uint64_t epo
         chunk->used_bytes -= tn_block_bytes(block);
         chunk->freed_stamp = tn_max(chunk->freed_stamp, epoch);
     } else {
-        tn_block_count_freed(block, epoch, 0); /* of its arena's own order: P26 */
+        tn_block_count_freed_by_order(block, epoch);
     }
 }
 

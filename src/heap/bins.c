@@ -101,9 +101,14 @@ void tn_bins_remove_first(struct tn_bins *bins, struct tn_block *block)
 
 void tn_bins_resized(struct tn_bins *bins, struct tn_block *block, uint64_t bytes_before)
 {
+    unsigned from = bin_of(bytes_before);
+    unsigned to = bin_of(tn_block_bytes(block));
+
     TN_ASSERT(block->extends == tn_block_is_at_unmapped(block)); /* P4 */
-    unlink_from(bins, block, bin_of(bytes_before));
-    push(bins, block, bin_of(tn_block_bytes(block)));
+    if (TN_UNLIKELY(from == to) && block->list_previous == NULL)
+        return; /* it would come back there */
+    unlink_from(bins, block, from);
+    push(bins, block, to);
 }
 
 /* The head of the first bin that is not empty, from *bin on. Moves *bin there. */
@@ -117,10 +122,10 @@ static inline struct tn_block *first_from(const struct tn_bins *bins, unsigned *
 
         if (words == 0)
             return NULL;
-        word += 1 + (unsigned)__builtin_ctzll(words);
+        word += 1 + (unsigned)tn_lowest_bit(words);
         bits = bins->words[word];
     }
-    *bin = (word << TN_BIN_WORD_BITS) + (unsigned)__builtin_ctzll(bits);
+    *bin = (word << TN_BIN_WORD_BITS) + (unsigned)tn_lowest_bit(bits);
     TN_ASSERT(bins->heads[*bin] != NULL); /* P4 */
     return bins->heads[*bin];
 }
@@ -151,21 +156,56 @@ struct tn_block *tn_bins_find(const struct tn_bins *bins, uint64_t bytes)
     return block;
 }
 
-/* Called when every fitting block found so far may be extended. Looks among larger blocks first,
- * including the second block of each bin whose head may be extended. */
+/* The first block that cannot be extended, in the bins of a word from heads on, whose bits these are;
+ * NULL: none. Of each bin only the first two blocks are looked at. */
+static inline struct tn_block *find_inner_of(struct tn_block *const *heads, uint64_t bits)
+{
+    TN_ASSERT(bits != 0);
+    TN_HIDE(heads); /* else each index is computed from the first bin on */
+    do {
+        struct tn_block *block = heads[tn_lowest_bit(bits)];
+
+        if (!block->extends)
+            return block;
+        block = block->list_next;
+        if (TN_UNLIKELY(block != NULL) && !block->extends)
+            return block;
+        bits &= bits - 1;
+    } while (bits != 0);
+    return NULL;
+}
+
+/* find_inner_of for all bins above the bin. */
+static inline struct tn_block *find_inner_above(const struct tn_bins *bins, unsigned bin)
+{
+    unsigned word = word_of(bin);
+    uint64_t bits = bins->words[word] >> bit_of(bin) >> 1;
+    struct tn_block *found = bits != 0 ? find_inner_of(&bins->heads[bin + 1], bits) : NULL;
+
+    for (uint64_t words = bins->word_map >> word >> 1; found == NULL && words != 0;
+         words = bins->word_map >> word >> 1) {
+        word += 1 + (unsigned)tn_lowest_bit(words);
+        found = find_inner_of(&bins->heads[word << TN_BIN_WORD_BITS], bins->words[word]);
+    }
+    return found;
+}
+
+/* Called when every fitting block found so far may be extended: edge, which is smaller, and larger,
+ * the head of bin. */
 static TN_APART struct tn_block *find_behind_edges(const struct tn_bins *bins, uint64_t bytes,
                                                    unsigned bin, struct tn_block *larger,
                                                    struct tn_block *edge, struct tn_block *rest)
 {
-    TN_ASSERT(edge == NULL || edge->extends);
-    while (larger != NULL && larger->extends) {
-        if (larger->list_next != NULL && !larger->list_next->extends)
-            return larger->list_next;
+    TN_ASSERT((edge == NULL || edge->extends) && (larger == NULL || larger->extends));
+    if (larger != NULL) {
+        struct tn_block *inner = larger->list_next;
+
+        if (inner == NULL || inner->extends)
+            inner = find_inner_above(bins, bin);
+        if (inner != NULL)
+            return inner;
         edge = edge != NULL ? edge : larger;
-        larger = first_above(bins, &bin);
     }
-    if (larger != NULL)
-        return larger;
     if (edge != NULL)
         return edge;
     while (rest != NULL && tn_block_bytes(rest) < bytes)
@@ -226,13 +266,13 @@ static struct tn_block *reversed(struct tn_block *head)
 static struct tn_block **head_of(struct tn_bins *bins, unsigned word, uint64_t bits)
 {
     TN_ASSERT(bits != 0);
-    return &bins->heads[(word << TN_BIN_WORD_BITS) + (unsigned)__builtin_ctzll(bits)];
+    return &bins->heads[(word << TN_BIN_WORD_BITS) + (unsigned)tn_lowest_bit(bits)];
 }
 
 void tn_bins_reverse(struct tn_bins *bins)
 {
     for (uint64_t words = bins->word_map; words != 0; words &= words - 1) {
-        unsigned word = (unsigned)__builtin_ctzll(words);
+        unsigned word = (unsigned)tn_lowest_bit(words);
 
         for (uint64_t bits = bins->words[word]; bits != 0; bits &= bits - 1) {
             struct tn_block **head = head_of(bins, word, bits);
@@ -331,7 +371,7 @@ static bool check_sorted(const struct tn_block *block, uint64_t *steps, bool *is
 bool tn_bins_sort(struct tn_bins *bins, uint64_t *steps)
 {
     for (uint64_t words = bins->word_map; words != 0; words &= words - 1) {
-        unsigned word = (unsigned)__builtin_ctzll(words);
+        unsigned word = (unsigned)tn_lowest_bit(words);
 
         for (uint64_t bits = bins->words[word]; bits != 0; bits &= bits - 1) {
             struct tn_block **head = head_of(bins, word, bits);

@@ -59,14 +59,20 @@ TARN_MUST_CHECK tarn_status tn_segment_create(struct tn_regions *regions, uint64
                                               struct tn_segment **segment);
 void tn_segment_destroy(struct tn_segment *segment); /* the segment must have no chunk */
 
+/* The entry of the address table for the page at the offset; the next page's follows. */
+static inline const tn_address_page *tn_segment_page(const struct tn_segment *segment,
+                                                     uint64_t offset)
+{
+    tn_address_page *pages = atomic_load_explicit(&tn_address_table.pages, memory_order_relaxed);
+
+    return &pages[(segment->base + offset) >> TN_PAGE_BITS];
+}
+
 /* The chunk at the offset, or NULL. */
 static inline struct tn_chunk *tn_segment_chunk_at(const struct tn_segment *segment,
                                                    uint64_t offset)
 {
-    tn_address_page *pages = atomic_load_explicit(&tn_address_table.pages, memory_order_relaxed);
-
-    return atomic_load_explicit(&pages[(segment->base + offset) >> TN_PAGE_BITS],
-                                memory_order_acquire);
+    return tn_address_page_chunk(tn_segment_page(segment, offset));
 }
 
 #endif

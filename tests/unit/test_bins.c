@@ -233,6 +233,56 @@ TEST(find, a_block_that_a_growth_can_extend_comes_after_all_others)
     ck_assert_ptr_null(tn_bins_find_inner(&bins, 66 * TN_MIB));
 }
 
+/* The rule in words of its own: of each bin above the request's the first two blocks. */
+static struct tn_block *inner_above(uint64_t bytes)
+{
+    for (uint64_t at = bytes; at <= (uint64_t)1 << 36; at += at >> 6) {
+        struct tn_block *block = tn_bins_find(&bins, at);
+
+        if (block == NULL)
+            return NULL;
+        if (!block->extends)
+            return block;
+        if (block->list_next != NULL && !block->list_next->extends)
+            return block->list_next;
+    }
+    return NULL;
+}
+
+/* They lie in bins of one word of the map, and of several; behind one, or several, of them. */
+TEST(find, blocks_that_a_growth_can_extend_are_passed_by_in_all_bins)
+{
+    uint64_t random = 1;
+
+    for (int round = 0; round < 2000; round++) {
+        size_t count = 1 + (size_t)(random >> 33) % 12;
+        struct tn_block *found;
+
+        for (size_t i = 0; i < count; i++) {
+            uint64_t bytes;
+
+            random = random * 6364136223846793005 + 1442695040888963407;
+            bytes = TN_MIB << (random >> 40) % 12;
+            bytes += (bytes / 16) * ((random >> 52) % 16);
+            if ((random >> 60) % 4 == 0)
+                (void)insert(i, bytes);
+            else
+                (void)insert_edge(i, bytes);
+        }
+        found = tn_bins_find_inner(&bins, 700 * TN_KIB); /* no block is in the bin of this size */
+        ck_assert_ptr_nonnull(found);
+        if (inner_above(TN_MIB) != NULL)
+            ck_assert_ptr_eq(found, inner_above(TN_MIB));
+        else
+            ck_assert_ptr_eq(found, tn_bins_find(&bins, TN_MIB)); /* the smallest */
+        for (size_t i = 0; i < count; i++) {
+            tn_bins_remove(&bins, &blocks[i]);
+            blocks[i] = (struct tn_block){.state = TN_BLOCK_FREE};
+        }
+        ck_assert(tn_bins_is_exact(&bins));
+    }
+}
+
 /* Where no other will do, all blocks of its own bin are looked at. */
 TEST(find, an_inner_block_is_found_behind_many_that_are_too_small)
 {

@@ -100,6 +100,57 @@ TEST(arena, what_was_freed_lately_is_found_by_its_size)
     ck_assert_uint_eq(unit_stats(pool).alloc_count, 2 * BLOCKS);
 }
 
+/* The bytes of [begin, begin + bytes) that lie in the chunk. */
+static uint64_t bytes_in(const struct tn_chunk *chunk, const void *begin, uint64_t bytes)
+{
+    uint64_t low = tn_max(tn_chunk_address(chunk), (uint64_t)(uintptr_t)begin);
+    uint64_t high =
+        tn_min(tn_chunk_address(chunk) + chunk->bytes, (uint64_t)(uintptr_t)begin + bytes);
+
+    return low < high ? high - low : 0;
+}
+
+/* P6, and the stamps of frees: of a part of the first chunk, of whole ones, of a part of the last. */
+TEST(arena, a_block_counts_in_each_chunk_under_it)
+{
+    const uint64_t bytes = 420 * TN_MIB;
+    void *all = unit_alloc(pool, 640 * TN_MIB, stream);
+    const struct tn_segment *segment = unit_block(all)->segment;
+    struct tn_arena *arena = unit_block(all)->heap->arena;
+    void *before;
+    void *block;
+    size_t whole = 0;
+    size_t partly = 0;
+
+    ck_assert(try_free(all));
+    before = try_allocate(order, 33 * TN_MIB);
+    block = try_allocate(order, bytes);
+    ck_assert_ptr_nonnull(block);
+    for (uint64_t at = 0; at < segment->mapped_bytes;
+         at += tn_segment_chunk_at(segment, at)->bytes) {
+        struct tn_chunk *chunk = tn_segment_chunk_at(segment, at);
+        uint64_t here = bytes_in(chunk, block, bytes);
+
+        ck_assert_uint_eq(chunk->used_bytes, here + bytes_in(chunk, before, 33 * TN_MIB));
+        whole += here == chunk->bytes;
+        partly += here > 0 && here < chunk->bytes;
+        chunk->freed_stamp = 0;
+    }
+    ck_assert_uint_ge(whole, 2);
+    ck_assert_uint_eq(partly, 2);
+    ck_assert(try_free(block));
+    OK(tarn_pool_validate(pool));
+    for (uint64_t at = 0; at < segment->mapped_bytes;
+         at += tn_segment_chunk_at(segment, at)->bytes) {
+        const struct tn_chunk *chunk = tn_segment_chunk_at(segment, at);
+
+        ck_assert_uint_eq(chunk->used_bytes, bytes_in(chunk, before, 33 * TN_MIB));
+        ck_assert_uint_eq(chunk->freed_stamp,
+                          bytes_in(chunk, block, bytes) > 0 ? tn_arena_epoch(arena) : 0);
+    }
+    OK(tarn_free(before));
+}
+
 /* P19: what a slot says of its sizes it says by 64 bits, and none of them says what the slot says. */
 TEST(arena, sizes_of_a_slot_are_told_apart_by_each_of_its_bits)
 {
