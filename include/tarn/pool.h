@@ -56,8 +56,9 @@ typedef struct tarn_pool_options {
     /* For several graphs on several streams. */
     tarn_replay_order replay_order;
     /* Free memory that graphs hold also serves allocations outside captures. Replays write to this
-     * memory: the caller orders the life of each such block against the replays. tarn_calloc writes
-     * there, too: its stream is put behind the replays before the call. */
+     * memory: the caller orders the life of each such block against the replays, also where a
+     * restore ends it. tarn_calloc writes there, too: its stream is put behind the replays before
+     * the call. */
     bool share_captured;
     /* For each graph of the pool, from its capture, adoption or update on. The graph is read back
      * at that time, which takes some 0.1 us a node. */

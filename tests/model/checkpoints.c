@@ -203,7 +203,7 @@ static void apply_restore(struct model *m, struct checkpoint *saved, const tarn_
 }
 
 /* What comes later on other streams than the restore's is the caller's to order. The library has put that stream behind
- * all uses of memory freed in the pool: what is written there shows whether it has. */
+ * the uses of memory freed in the pool (forget_uses): what is written there shows whether it has. */
 static void order_others(struct model *m, int pool, int stream)
 {
     tn_cu_event mark;
@@ -220,7 +220,7 @@ static void order_others(struct model *m, int pool, int stream)
             touch_come_after(m->streams[s].handle, mark);
     }
     touch_forget(mark);
-    forget_uses(m, pool);
+    forget_uses(m, pool, stream);
 }
 
 void do_restore(struct model *m)

@@ -258,15 +258,19 @@ void take_uses(struct model *m, int pool, int stream)
     tarn_layout_destroy(layout);
 }
 
-void forget_uses(struct model *m, int pool)
+/* What a restore on the stream has put behind it. In a pool that shares what graphs hold, a block's life on
+ * its own stream is the user's to order against replays, also where the restore ends it. */
+void forget_uses(struct model *m, int pool, int stream)
 {
     for (size_t i = 0; i < m->freed_count; i++) {
         struct freed *freed = &m->freed[i];
 
         if (freed->pool != pool)
             continue;
-        touch_forget(freed->home);
-        freed->home = NULL;
+        if (!m->pools[pool].shares_captured || freed->home_life == m->streams[stream].life) {
+            touch_forget(freed->home);
+            freed->home = NULL;
+        }
         for (size_t s = 0; s < STREAMS; s++) {
             touch_forget(freed->uses[s]);
             freed->uses[s] = NULL;

@@ -307,8 +307,7 @@ void note_pending(struct model *m, int pool); /* before the take */
 
 /* The stream of that life is retired: what was freed on it says so. */
 void retire_freed(struct model *m, uint64_t life);
-void forget_uses(struct model *m,
-                 int pool); /* of memory freed there: whoever has it next comes behind them */
+void forget_uses(struct model *m, int pool, int stream);
 void touch_block(struct model *m, struct block *block, int stream, bool writes);
 void expect_rightly_handed_out(struct model *m, const struct block *block);
 void note_freed(struct model *m, struct block *block, uint64_t freed_in);
