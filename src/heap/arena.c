@@ -235,7 +235,7 @@ struct under {
 static inline struct under first_under(const struct tn_block *block)
 {
     const tn_address_page *page = tn_segment_page(block->segment, block->offset);
-    struct tn_chunk *chunk = tn_address_page_chunk(page);
+    struct tn_chunk *chunk = tn_page_chunk(page);
     uint64_t end = tn_chunk_end(chunk);
     uint64_t bytes = tn_min(tn_block_bytes(block), end - block->offset);
 
@@ -248,7 +248,7 @@ static inline struct under first_under(const struct tn_block *block)
  * and what is left of the block is in it. */
 static inline bool go_on_under(struct under *under)
 {
-    struct tn_chunk *chunk = tn_address_page_chunk(under->next);
+    struct tn_chunk *chunk = tn_page_chunk(under->next);
 
     TN_ASSERT(under->left > 0 && chunk->heap == under->chunk->heap); /* P2 */
     under->chunk = chunk;

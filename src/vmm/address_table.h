@@ -59,12 +59,6 @@ static inline struct tn_segment *tn_address_table_find(uint64_t address)
     return atomic_load_explicit(&slots[address >> TN_SLOT_BITS], memory_order_acquire);
 }
 
-/* NULL when no chunk is mapped at the page. */
-static inline struct tn_chunk *tn_address_page_chunk(const tn_address_page *page)
-{
-    return atomic_load_explicit(page, memory_order_acquire);
-}
-
 /* NULL when no chunk is mapped at the address. */
 static inline struct tn_chunk *tn_address_table_chunk(uint64_t address)
 {
@@ -72,7 +66,7 @@ static inline struct tn_chunk *tn_address_table_chunk(uint64_t address)
 
     if (TN_UNLIKELY(pages == NULL) || TN_UNLIKELY(address >> TN_ADDRESS_BITS != 0))
         return NULL;
-    return tn_address_page_chunk(&pages[address >> TN_PAGE_BITS]);
+    return atomic_load_explicit(&pages[address >> TN_PAGE_BITS], memory_order_acquire);
 }
 
 #endif

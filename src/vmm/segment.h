@@ -68,11 +68,17 @@ static inline const tn_address_page *tn_segment_page(const struct tn_segment *se
     return &pages[(segment->base + offset) >> TN_PAGE_BITS];
 }
 
+/* The chunk at the page, or NULL. */
+static inline struct tn_chunk *tn_page_chunk(const tn_address_page *page)
+{
+    return atomic_load_explicit(page, memory_order_acquire);
+}
+
 /* The chunk at the offset, or NULL. */
 static inline struct tn_chunk *tn_segment_chunk_at(const struct tn_segment *segment,
                                                    uint64_t offset)
 {
-    return tn_address_page_chunk(tn_segment_page(segment, offset));
+    return tn_page_chunk(tn_segment_page(segment, offset));
 }
 
 #endif
