@@ -288,7 +288,7 @@ static void count_all(tarn_device *device)
     count_growth(device, 4 * MIB);
 }
 
-/* Of the largest blocks some memory moves in every few steps: these count the steps alone. */
+/* Of the largest blocks some memory moves in every few steps of most orders: here nothing moves. */
 static void count_without_moves(void)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;

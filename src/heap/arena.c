@@ -228,7 +228,7 @@ int64_t tn_arena_asks_below_peak(const struct tn_arena *arena)
 struct under {
     struct tn_chunk *chunk;
     uint64_t bytes; /* of the block in the chunk */
-    uint64_t left;  /* in the chunks behind it */
+    uint64_t left;  /* in the chunks behind it, or in the last one */
     const tn_address_page *next;
 };
 

@@ -423,7 +423,8 @@ struct tn_block *tn_arena_carve(struct tn_arena *arena, struct tn_block *block, 
 void tn_block_count_used(struct tn_block *block);
 void tn_block_count_freed(struct tn_block *block, uint64_t freed_stamp, uint64_t outside_stamp);
 
-/* tn_block_count_freed, freed by the order of its own arena: what is outside does not change. */
+/* tn_block_count_freed for a block of its arena's own order, and of chunks which a hold has if the
+ * arena serves captures: only the stamp of all frees changes. */
 void tn_block_count_freed_by_order(struct tn_block *block, uint64_t freed_stamp);
 
 /* Enters a block in the index of the chunk in which it begins, and in the used bytes of all chunks

@@ -258,8 +258,18 @@ void take_uses(struct model *m, int pool, int stream)
     tarn_layout_destroy(layout);
 }
 
+static bool is_of_another(const struct model *m, uint64_t life, int stream)
+{
+    bool found = false;
+
+    for (int s = 0; s < STREAMS; s++)
+        found =
+            found || (s != stream && m->streams[s].handle != NULL && m->streams[s].life == life);
+    return found;
+}
+
 /* What a restore on the stream has put behind it. In a pool that shares what graphs hold, a block's life on
- * its own stream is the user's to order against replays, also where the restore ends it. */
+ * a stream that is still there is the user's to order against replays, also where the restore ends it. */
 void forget_uses(struct model *m, int pool, int stream)
 {
     for (size_t i = 0; i < m->freed_count; i++) {
@@ -267,7 +277,7 @@ void forget_uses(struct model *m, int pool, int stream)
 
         if (freed->pool != pool)
             continue;
-        if (!m->pools[pool].shares_captured || freed->home_life == m->streams[stream].life) {
+        if (!m->pools[pool].shares_captured || !is_of_another(m, freed->home_life, stream)) {
             touch_forget(freed->home);
             freed->home = NULL;
         }
