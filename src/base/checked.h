@@ -45,8 +45,8 @@ static inline unsigned tn_log2_floor(uint64_t value)
 #endif
 }
 
-/* Index of the lowest set bit; value is not 0. Of 64 bits, as the index of an array is. Its loops keep
- * the result in a register of their own, whose value is long there. */
+/* Index of the lowest set bit; value is not 0. Of 64 bits, as the index of an array is. In the loops
+ * that call the function, the result's register was written long before: no wait to avoid. */
 static inline uint64_t tn_lowest_bit(uint64_t value)
 {
 #if defined(__x86_64__)

@@ -279,20 +279,24 @@ void tn_block_count_used(struct tn_block *block)
         use_under(&under);
 }
 
-/* P26. A chunk without holds: its former holds have proven their share. of_work: the chunk's frees
- * come from an order outside captures. */
-static void stamp(struct tn_chunk *chunk, bool of_work, uint64_t stamp, uint64_t outside_stamp)
-{
-    if (chunk->hold_count == 0 && !of_work)
-        stamp = outside_stamp;
-    chunk->freed_stamp = tn_max(chunk->freed_stamp, stamp);
-    chunk->outside_stamp = tn_max(chunk->outside_stamp, outside_stamp);
-}
-
 static inline void unuse_under(const struct under *under)
 {
     TN_ASSERT(under->chunk->used_bytes >= under->bytes); /* P6 */
     under->chunk->used_bytes -= under->bytes;
+}
+
+/* P26. A chunk without holds: its former holds have proven their share. of_work: the chunk's frees
+ * come from an order outside captures. */
+static void free_and_stamp(const struct under *under, bool of_work, uint64_t freed_stamp,
+                           uint64_t outside_stamp)
+{
+    struct tn_chunk *chunk = under->chunk;
+
+    unuse_under(under);
+    if (chunk->hold_count == 0 && !of_work)
+        freed_stamp = outside_stamp;
+    chunk->freed_stamp = tn_max(chunk->freed_stamp, freed_stamp);
+    chunk->outside_stamp = tn_max(chunk->outside_stamp, outside_stamp);
 }
 
 void tn_block_count_freed(struct tn_block *block, uint64_t freed_stamp, uint64_t outside_stamp)
@@ -300,16 +304,11 @@ void tn_block_count_freed(struct tn_block *block, uint64_t freed_stamp, uint64_t
     bool of_work = !tn_arena_serves_captures(block->heap->arena);
     struct under under = first_under(block);
 
-    unuse_under(&under);
-    stamp(under.chunk, of_work, freed_stamp, outside_stamp);
-    while (under.left > 0) {
-        bool is_whole = go_on_under(&under);
-
-        unuse_under(&under);
-        stamp(under.chunk, of_work, freed_stamp, outside_stamp);
-        if (!is_whole)
-            return;
-    }
+    free_and_stamp(&under, of_work, freed_stamp, outside_stamp);
+    while (under.left > 0 && go_on_under(&under))
+        free_and_stamp(&under, of_work, freed_stamp, outside_stamp);
+    if (under.left > 0)
+        free_and_stamp(&under, of_work, freed_stamp, outside_stamp);
 }
 
 static inline void free_under(const struct under *under, uint64_t freed_stamp)
