@@ -6,12 +6,19 @@
 
 #include "base/error.h"
 
+static bool is_linked(const struct tn_known_stream *stream, const struct tn_fence *fence)
+{
+    return fence->stream == stream &&
+           (fence->previous != NULL ? fence->previous->next == fence : stream->first == fence) &&
+           (fence->next != NULL ? fence->next->previous == fence : stream->last == fence);
+}
+
 static tarn_status check_stream(const struct tn_known_stream *stream)
 {
     uint64_t reserved = 0;
     uint64_t refs = stream->noted_count;
     uint64_t stamp = 0;
-    bool open = false;
+    const struct tn_fence *first_open = NULL;
 
     for (const struct tn_fence *fence = stream->reserve; fence != NULL; fence = fence->next)
         reserved += fence->ref_count == 0 && fence->event != NULL;
@@ -24,17 +31,17 @@ static tarn_status check_stream(const struct tn_known_stream *stream)
         enum tn_fence_state state = tn_fence_state_of(fence);
 
         refs += fence->ref_count;
-        if (state == TN_FENCE_DONE || (open && state == TN_FENCE_RECORDED) ||
-            atomic_load(&fence->stamp) < stamp ||
-            (fence->next == NULL) != (stream->last == fence) || fence->stream != stream)
+        if (first_open == NULL && state == TN_FENCE_OPEN)
+            first_open = fence;
+        if (state == TN_FENCE_DONE || (first_open != NULL && state != TN_FENCE_OPEN) ||
+            atomic_load(&fence->stamp) < stamp || !is_linked(stream, fence))
             return tn_fail(TARN_ERR_CORRUPT,
                            "invariant P12 does not hold: a fence of stream id %" PRIu64
                            " is in state %d out of its order",
                            stream->id, (int)state);
-        open = open || state == TN_FENCE_OPEN;
         stamp = atomic_load(&fence->stamp);
     }
-    if (stream->waits != (stream->first != NULL))
+    if (stream->waits != (stream->first != NULL) || stream->first_open != first_open)
         return tn_fail(TARN_ERR_CORRUPT,
                        "invariant P12 does not hold: stream id %" PRIu64
                        " is not polled as its fences want",

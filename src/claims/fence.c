@@ -188,31 +188,38 @@ static void append(struct tn_streams *streams, struct tn_fence *fence)
 {
     struct tn_known_stream *stream = fence->stream;
 
-    TN_ASSERT(tn_fence_state_of(fence) != TN_FENCE_DONE); /* P12 */
+    TN_ASSERT(tn_fence_state_of(fence) == TN_FENCE_OPEN); /* P12 */
     fence->next = NULL;
+    fence->previous = stream->last;
     if (stream->last != NULL)
         stream->last->next = fence;
     else
         stream->first = fence;
     stream->last = fence;
+    if (stream->first_open == NULL)
+        stream->first_open = fence;
     tn_stream_table_note_waiting(&streams->table, stream);
 }
 
+/* Takes a fence out of the stream's list, if it is there: not yet, or DONE, it is not. */
 static void unlink_fence(struct tn_streams *streams, struct tn_fence *fence)
 {
     struct tn_known_stream *stream = fence->stream;
-    struct tn_fence **link = &stream->first;
-    struct tn_fence *before = NULL;
 
-    while (*link != NULL && *link != fence) {
-        before = *link;
-        link = &before->next;
-    }
-    if (*link == NULL)
-        return; /* not in the list yet, or done */
-    *link = fence->next;
-    if (stream->last == fence)
-        stream->last = before;
+    if (fence->previous == NULL && stream->first != fence)
+        return;
+    if (fence->previous != NULL)
+        fence->previous->next = fence->next;
+    else
+        stream->first = fence->next;
+    if (fence->next != NULL)
+        fence->next->previous = fence->previous;
+    else
+        stream->last = fence->previous;
+    if (stream->first_open == fence)
+        stream->first_open = fence->next;
+    fence->next = NULL;
+    fence->previous = NULL;
     tn_stream_table_note_waiting(&streams->table, stream);
 }
 
@@ -223,10 +230,7 @@ static void finish_first(struct tn_streams *streams, struct tn_known_stream *str
 
     TN_ASSERT(tn_lock_is_held(&streams->lock));
     TN_ASSERT(fence != NULL);
-    stream->first = fence->next;
-    if (stream->first == NULL)
-        stream->last = NULL;
-    tn_stream_table_note_waiting(&streams->table, stream);
+    unlink_fence(streams, fence);
     end_event(streams, fence); /* a block may keep the fence for long */
     set_state(fence, TN_FENCE_DONE);
     streams->done_count += 1;
@@ -254,13 +258,11 @@ static bool is_open_to_us(struct tn_streams *streams, const struct tn_known_stre
 static void flush(struct tn_streams *streams, struct tn_known_stream *stream)
 {
     TN_ASSERT(tn_lock_is_held(&streams->lock));
-    if (stream->last == NULL || tn_fence_state_of(stream->last) != TN_FENCE_OPEN ||
-        !is_open_to_us(streams, stream))
+    if (stream->first_open == NULL || !is_open_to_us(streams, stream))
         return;
-    for (struct tn_fence *fence = stream->first; fence != NULL; fence = fence->next) {
-        if (tn_fence_state_of(fence) == TN_FENCE_OPEN)
-            record(streams, fence);
-    }
+    for (struct tn_fence *fence = stream->first_open; fence != NULL; fence = fence->next)
+        record(streams, fence);
+    stream->first_open = NULL;
 }
 
 static void poll_stream(struct tn_streams *streams, struct tn_known_stream *stream)
@@ -540,10 +542,9 @@ void tn_streams_retire_commit(struct tn_streams *streams, struct tn_fence *fence
         atomic_store(&fence->stamp, tn_gpu_epoch(streams->gpu));
     }
     /* Only a wait proves fences that could not be recorded. */
-    for (struct tn_fence *left = stream->first; left != NULL; left = left->next) {
-        if (tn_fence_state_of(left) == TN_FENCE_OPEN)
-            set_state(left, TN_FENCE_UNKNOWN);
-    }
+    for (struct tn_fence *left = stream->first_open; left != NULL; left = left->next)
+        set_state(left, TN_FENCE_UNKNOWN);
+    stream->first_open = NULL;
     tn_stream_table_retire(&streams->table, stream);
     stream->retired = true;
     stream->retire_fence = fence;

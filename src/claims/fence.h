@@ -23,8 +23,8 @@
  * fence is done after a wait for the device that began after its frees.
  *
  *   P11  a stream has at least as many fences set aside as uses noted, so that a free cannot fail
- *   P12  a stream's fences are in order of time, none is DONE, and no OPEN one is before a RECORDED
- *        one
+ *   P12  a stream's fences are in order of time, none is DONE, and no OPEN one is before one
+ *        that is not
  *
  * Locking: a lock of its own, rank STREAMS, taken by every function here unless its comment
  * differs. No call waits for the GPU or disturbs a capture. */
@@ -42,6 +42,7 @@ enum tn_fence_state { TN_FENCE_OPEN, TN_FENCE_RECORDED, TN_FENCE_UNKNOWN, TN_FEN
 
 struct tn_fence {
     struct tn_fence *next;          /* the stream's next newer fence; also links fences set aside */
+    struct tn_fence *previous;      /* the next older one */
     struct tn_known_stream *stream; /* immutable */
     tn_cu_event event;              /* NULL: given back */
     atomic_int state;               /* enum tn_fence_state */

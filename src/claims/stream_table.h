@@ -35,6 +35,7 @@ struct tn_known_stream {
     uint64_t reserve_count;
     struct tn_fence *first; /* fences not DONE, oldest first */
     struct tn_fence *last;
+    struct tn_fence *first_open;   /* behind it all are OPEN; NULL: none is */
     struct tn_fence *retire_fence; /* retired: the fence which ends all its work */
 };
 

@@ -178,6 +178,42 @@ TEST(fences, an_event_covers_64_frees_at_most)
     ck_assert_ptr_null(streams->table.known);
 }
 
+/* Three are recorded, and one is open. _i: the order in which they go. */
+TEST_LOOP(fences, fences_go_in_any_order, 0, 24)
+{
+    struct tn_fence *frees[1 + 64 + 64 + 1];
+    struct tn_fence *fences[4];
+    struct tn_fence *next;
+    int order = _i;
+
+    sim.hold_work();
+    test_fill(stream, memory, 1, 16);
+    for (int i = 0; i < 130; i++)
+        frees[i] = free_one();
+    for (int i = 0; i < 4; i++)
+        fences[i] = frees[i == 0 ? 0 : 64 * i - 63];
+    ck_assert_int_eq(state(fences[2]), TN_FENCE_RECORDED);
+    ck_assert_int_eq(state(fences[3]), TN_FENCE_OPEN);
+    ck_assert_ptr_eq(streams->table.known->first_open, fences[3]);
+    for (int left = 4; left > 0; left--) {
+        int at = order % left;
+
+        order /= left;
+        for (int i = 0; i < 130; i++) {
+            if (frees[i] == fences[at])
+                release(fences[at]);
+        }
+        fences[at] = fences[left - 1];
+        OK(tn_streams_check(streams)); /* P12 */
+        next = free_one();
+        OK(tn_streams_check(streams));
+        release(next);
+        OK(tn_streams_check(streams));
+    }
+    sim.resume_work();
+    ck_assert_ptr_null(streams->table.known);
+}
+
 TEST(fences, only_the_oldest_fence_of_a_stream_is_asked_after)
 {
     struct tn_fence *fences[4];
@@ -512,6 +548,14 @@ TEST(fences, the_check_names_what_is_broken)
     unit_expect_sentence("invariant P12 ");
     unit_expect_sentence(" is in state ");
     atomic_store(&fence->state, TN_FENCE_RECORDED);
+    known->first_open = fence;
+    STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
+    unit_expect_sentence("invariant P12 ");
+    known->first_open = NULL;
+    fence->previous = fence;
+    STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
+    unit_expect_sentence(" is in state ");
+    fence->previous = NULL;
     streams->known_count += 1;
     STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
     unit_expect_sentence("invariant P12 ");
