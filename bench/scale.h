@@ -18,10 +18,10 @@
 #include "driver.h"
 
 enum {
-    SCALE_SIZES = 3,
-    SCALE_ITEMS_MAX = 32000, /* a population's, with those that replace others */
-    SCALE_WEIGHTS = 200,     /* blocks that each guarded graph refers to */
-    SCALE_KEPT_MAX = 64,     /* blocks of calls that have to find nothing */
+    SCALE_SIZES = 4,
+    SCALE_ITEMS_MAX = 1010000, /* a population's, with those that replace others */
+    SCALE_WEIGHTS = 200,       /* blocks that each guarded graph refers to */
+    SCALE_KEPT_MAX = 64,       /* blocks of calls that have to find nothing */
 };
 
 /* The populations, as bits of a set. */
@@ -92,8 +92,8 @@ struct scale_world {
 
 struct scale_population {
     const char *name;
-    unsigned int kind; /* a single one */
-    size_t sizes[SCALE_SIZES];
+    unsigned int kind;                       /* a single one */
+    size_t sizes[SCALE_SIZES];               /* 0: no more */
     void (*open)(struct scale_world *world); /* once, before the first; may be NULL */
     void (*add)(struct scale_world *world, struct scale_item *item);
     void (*settle)(struct scale_world *world); /* behind some that were added; may be NULL */

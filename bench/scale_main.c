@@ -151,7 +151,7 @@ static void count_all(void)
 {
     if (world.population->open != NULL)
         world.population->open(&world);
-    for (int i = 0; i < SCALE_SIZES; i++) {
+    for (int i = 0; i < SCALE_SIZES && world.population->sizes[i] > 0; i++) {
         size_t size = world.population->sizes[i];
 
         fill(size);

@@ -319,7 +319,8 @@ static void count_known(struct tn_hold *hold, bool known)
 {
     const struct tn_holds *holds = hold->holds;
 
-    for (size_t word = 0; word < hold->chunks.word_count; word++) {
+    for (size_t word = tn_chunk_set_next(&hold->chunks, 0); word < hold->chunks.word_count;
+         word = tn_chunk_set_next(&hold->chunks, word + 1)) {
         for (uint64_t bits = hold->chunks.words[word]; bits != 0; bits &= bits - 1) {
             size_t id = TN_CHUNK_SET_BITS * word + (size_t)__builtin_ctzll(bits);
             struct tn_chunk *chunk = holds->chunks->by_id[id];
@@ -380,7 +381,8 @@ void tn_hold_leave(struct tn_hold *hold, bool proven)
     TN_ASSERT(hold->magic == TN_HOLD_MAGIC);
     TN_ASSERT(!hold->open && holds->count > 0);
     set_known(hold, false);
-    for (size_t word = 0; word < hold->chunks.word_count; word++) {
+    for (size_t word = tn_chunk_set_next(&hold->chunks, 0); word < hold->chunks.word_count;
+         word = tn_chunk_set_next(&hold->chunks, word + 1)) {
         for (uint64_t bits = hold->chunks.words[word]; bits != 0; bits &= bits - 1)
             let_go(holds->chunks->by_id[TN_CHUNK_SET_BITS * word + (size_t)__builtin_ctzll(bits)],
                    proven);

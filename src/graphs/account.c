@@ -202,24 +202,28 @@ static void add_word(struct account *account, const tarn_pool *pool, const struc
         memory->other_pool_bytes += tn_holds_bytes_in(&pool->holds, word, held & ~accounted);
 }
 
-/* Whether any of the holds has a chunk in the word. */
-static bool is_word_held(const struct account *account, const struct tn_hold *first, size_t word)
+/* The first word at or behind this one in which a hold has a chunk; SIZE_MAX: none. */
+static size_t next_held_word(const struct account *account, const struct tn_hold *first,
+                             size_t word)
 {
-    const struct tn_hold *hold = first;
+    size_t next = SIZE_MAX;
 
-    while (hold != NULL && tn_chunk_set_word(&hold->chunks, word) == 0)
-        hold = next_hold(account, hold);
-    return hold != NULL;
+    for (const struct tn_hold *hold = first; hold != NULL; hold = next_hold(account, hold)) {
+        size_t of_hold = tn_chunk_set_next(&hold->chunks, word);
+
+        if (of_hold < hold->chunks.word_count)
+            next = tn_min(next, of_hold);
+    }
+    return next;
 }
 
 static bool add_pool(tarn_pool *pool, void *account)
 {
     const struct tn_hold *first = first_hold(account, pool);
 
-    for (size_t word = 0; first != NULL && BITS * word < pool->chunks.ids; word++) {
-        if (is_word_held(account, first, word))
-            add_word(account, pool, first, word);
-    }
+    for (size_t word = next_held_word(account, first, 0); word != SIZE_MAX;
+         word = next_held_word(account, first, word + 1))
+        add_word(account, pool, first, word);
     return false;
 }
 

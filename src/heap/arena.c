@@ -418,7 +418,9 @@ void tn_arena_put(struct tn_arena *arena, struct tn_block *block)
 struct tn_block *tn_heap_put(struct tn_block_store *store, struct tn_block *block)
 {
     block->state = TN_BLOCK_FREE;
-    return put(store, NULL, block);
+    block = put(store, NULL, block);
+    tn_arena_gives(block->heap->arena, tn_block_bytes(block));
+    return block;
 }
 
 /* Cuts where bytes are left below the part, or where the record at the lower edge must stay. */

@@ -13,6 +13,8 @@
  *       keeps its newest LOOSE block apart, and the others in slots; blocks of mixed segments never
  *       go to slots. A thread with the pool's lock finds no loose block.
  *
+ *   P40 an arena that is not awake has no FREE block of 2 to the power of gives + 1 bytes or more
+ *
  * Locking: the pool's lock, which includes the locks of all its arenas (pool.h). A thread with the
  * arena's own lock alone may do with its memory what heap/steady.c does. Records are recycled,
  * never freed, and only a thread that takes a record's lock writes to the lock. A stale pointer can
@@ -43,6 +45,7 @@ struct tn_magazines;
 enum {
     TN_ARENA_PATIENCE = 6, /* an arena's first patience: 64 turns */
     TN_VAIN_ASKS_MAX = 32, /* where the count of questions in vain ends */
+    TN_GIVES_ANY = UINT8_MAX,
 };
 
 /* Changes in all heaps of an arena since the pool's lock was last taken. */
@@ -144,7 +147,8 @@ struct tn_arena {
     atomic_uintptr_t stream;
     struct tn_arena_link in[TN_ARENA_LISTS]; /* where its pool lists it */
     uint32_t unused_locks; /* of the pool in a row, without a call that used it between */
-    /* The pool's lock guards these five, also while the arena is asleep. */
+    /* The pool's lock guards these six, also while the arena is asleep. */
+    uint8_t gives;          /* P40; TN_GIVES_ANY while it is awake */
     bool asleep;            /* P30: in the list of those asleep */
     bool returned;          /* its stream has used it again after it slept, or was dormant */
     uint8_t chances;        /* while it is asleep: see pools/arenas.h */
@@ -224,6 +228,27 @@ static inline void tn_arena_fall(struct tn_arena *arena, uint64_t bytes)
 {
     arena->unasked_bytes += bytes;
     arena->fallen_bytes += bytes;
+}
+
+/* The power of two that the largest FREE block of the arena has; 0: none is FREE. */
+static inline uint8_t tn_arena_can_give(const struct tn_arena *arena)
+{
+    return (uint8_t)tn_max(tn_bins_log2_max(&arena->heaps[TN_HEAP_SMALL]->bins),
+                           tn_bins_log2_max(&arena->heaps[TN_HEAP_LARGE]->bins));
+}
+
+/* Whether the arena may have a FREE block of so many bytes. Reads nothing but its record. */
+static inline bool tn_arena_may_give(const struct tn_arena *arena, uint64_t bytes)
+{
+    TN_ASSERT(bytes > 0);
+    return arena->gives >= tn_log2_floor(bytes);
+}
+
+/* The arena has a FREE block of so many bytes now; the pool's lock is held. */
+static inline void tn_arena_gives(struct tn_arena *arena, uint64_t bytes)
+{
+    if (!tn_arena_may_give(arena, bytes))
+        arena->gives = (uint8_t)tn_log2_floor(bytes); /* P40 */
 }
 
 /* The stamp of memory that is freed now. */

@@ -76,6 +76,19 @@ static inline bool tn_bins_may_have(const struct tn_bins *bins, uint64_t bytes)
            bins->word_map >> word >> 1 != 0;
 }
 
+/* The power of two that the largest block has; 0: there is none. */
+static inline unsigned tn_bins_log2_max(const struct tn_bins *bins)
+{
+    unsigned word;
+
+    if (bins->word_map == 0)
+        return 0;
+    word = tn_log2_floor(bins->word_map);
+    TN_ASSERT(bins->words[word] != 0);
+    return ((word << TN_BIN_WORD_BITS) + tn_log2_floor(bins->words[word])) / TN_BIN_STEPS +
+           TN_BLOCK_BITS;
+}
+
 /* The next block of at least bytes after a result of tn_bins_find or of this function. */
 struct tn_block *tn_bins_next(const struct tn_bins *bins, const struct tn_block *block,
                               uint64_t bytes);

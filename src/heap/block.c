@@ -232,9 +232,12 @@ static size_t move_batches(struct tn_block_store *from, struct tn_block_store *t
 
 void tn_blocks_move(struct tn_block_store *from, struct tn_block_store *to, size_t count)
 {
-    size_t moved = move_batches(from, to, count);
+    size_t moved;
     size_t fresh;
 
+    if (count == from->spare_count && to->fresh_count > TN_BLOCK_BATCH)
+        list_fresh(from); /* all go, and mostly as batches */
+    moved = move_batches(from, to, count);
     from->spare_count -= moved;
     to->spare_count += moved;
     for (; moved < count && from->spare_count > from->fresh_count; moved++)

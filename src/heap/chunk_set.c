@@ -1,17 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "heap/chunk_set.h"
 
+#include "base/checked.h"
 #include "base/contract.h"
 #include "base/host.h"
 
+enum { MAP_BITS = 64 };
+
+/* Has the map's bits stand for more words each, as many as are needed now. */
+static void widen_map(struct tn_chunk_set *set)
+{
+    unsigned shift = set->word_count > MAP_BITS ? tn_log2_floor(set->word_count - 1) - 5 : 0;
+    uint64_t map = 0;
+
+    TN_ASSERT(shift >= set->map_shift && (set->word_count - 1) >> shift < MAP_BITS);
+    for (uint64_t bits = set->map; bits != 0; bits &= bits - 1)
+        map |= (uint64_t)1 << (tn_lowest_bit(bits) >> (shift - set->map_shift));
+    set->map = map;
+    set->map_shift = shift;
+}
+
 bool tn_chunk_set_reserve(struct tn_chunk_set *set, size_t count)
 {
+    size_t before = set->word_count;
     bool grown =
         tn_host_grow((void **)&set->words, &set->word_count,
                      (count + TN_CHUNK_SET_BITS - 1) / TN_CHUNK_SET_BITS, sizeof *set->words);
 
     TN_ASSERT(!grown || set->word_count * TN_CHUNK_SET_BITS >= count);
+    if (set->word_count != before)
+        widen_map(set);
     return grown;
+}
+
+size_t tn_chunk_set_next(const struct tn_chunk_set *set, size_t word)
+{
+    TN_ASSERT(set->word_count == 0 || (set->word_count - 1) >> set->map_shift < MAP_BITS);
+    while (word < set->word_count && set->words[word] == 0) {
+        size_t bit = word >> set->map_shift;
+        uint64_t above = set->map >> bit >> 1;
+
+        if ((set->map >> bit & 1) != 0)
+            word += 1;
+        else if (above != 0)
+            word = (bit + 1 + tn_lowest_bit(above)) << set->map_shift;
+        else
+            word = set->word_count;
+    }
+    return tn_min(word, set->word_count);
 }
 
 void tn_chunk_set_free(struct tn_chunk_set *set)

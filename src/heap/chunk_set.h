@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* chunk_set.h -- a set of an owner's chunks, by their ids.
  *
- * Each id has a bit. Once the set has room for all ids, entering a chunk needs no memory.
+ * Each id has a bit. Once the set has room for all ids, entering a chunk needs no memory. A walk
+ * passes by empty words in portions, so it takes the time of the set's chunks, not of all ids.
  *
  * Locking: the lock of the set's owner. */
 #ifndef TARN_HEAP_CHUNK_SET_H
@@ -20,6 +21,9 @@ enum { TN_CHUNK_SET_BITS = 64 }; /* in a word */
 struct tn_chunk_set {
     uint64_t *words;
     size_t word_count;
+    /* Bit b: one of the words from b << map_shift on, 1 << map_shift of them, may not be 0. */
+    uint64_t map;
+    unsigned map_shift;
 };
 
 /* An owner's chunks by their ids. */
@@ -33,6 +37,9 @@ struct tn_chunk_table {
 /* Makes room for ids below count; false when there is no memory. */
 bool tn_chunk_set_reserve(struct tn_chunk_set *set, size_t count);
 void tn_chunk_set_free(struct tn_chunk_set *set); /* the set is empty, and has no room */
+
+/* The first word at or behind this one, whichever, that is not 0; word_count: none. */
+size_t tn_chunk_set_next(const struct tn_chunk_set *set, size_t word);
 
 /* The chunks with ids from 64 * index on; none where the set has no room for them. */
 static inline uint64_t tn_chunk_set_word(const struct tn_chunk_set *set, size_t index)
@@ -55,6 +62,7 @@ static inline bool tn_chunk_set_add(struct tn_chunk_set *set, const struct tn_ch
     if ((*word & bit) != 0)
         return false;
     *word |= bit;
+    set->map |= (uint64_t)1 << (chunk->id / TN_CHUNK_SET_BITS >> set->map_shift);
     return true;
 }
 

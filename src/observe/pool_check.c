@@ -209,11 +209,13 @@ static tarn_status check_sharing(const struct tn_arena *arena)
     return TARN_OK;
 }
 
-/* P30 */
+/* P30, P40 */
 static tarn_status check_asleep(const struct tn_arena *arena)
 {
     if (arena->awake)
         return TARN_OK;
+    TN_EXPECT_EQUAL("P40", "whether an arena asleep has what it does not give",
+                    tn_arena_can_give(arena) > arena->gives, 0);
     TN_EXPECT_EQUAL("P30", "whether an arena asleep may do something",
                     arena->allocates != TN_NOT_STEADY || arena->frees != TN_NOT_STEADY, 0);
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {

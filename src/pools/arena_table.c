@@ -234,6 +234,7 @@ static void pass_whole(struct tn_block *block, struct tn_arena *to)
     }
     block->heap = heap;
     tn_bins_insert(&heap->bins, block);
+    tn_arena_gives(to, tn_block_bytes(block));
 }
 
 /* Hands a segment without other blocks than FREE and UNMAPPED ones over. The last block comes

@@ -8,7 +8,7 @@
 #include "pools/device.h"
 #include "pools/proofs.h"
 
-enum { CANDIDATES_MAX = 8, LENDERS_MAX = 64 };
+enum { CANDIDATES_MAX = 8, LENDERS_MAX = 32 };
 
 #define LOAN_BYTES_MIN TN_MIB
 
@@ -62,7 +62,8 @@ struct tn_block *tn_heap_borrow(tarn_pool *pool, const struct tn_heap *heap, uin
         const struct tn_heap *lender = other->heaps[heap->kind];
         struct tn_block *found;
 
-        if (!tn_bins_may_have(&lender->bins, bytes) || other == heap->arena || !is_lender(other))
+        if (!tn_arena_may_give(other, bytes) || !tn_bins_may_have(&lender->bins, bytes) ||
+            other == heap->arena || !is_lender(other))
             continue;
         found = find_to_borrow(pool, lender, bytes, best);
         if (found != NULL)

@@ -15,7 +15,7 @@
 #include "pools/proofs.h"
 #include "pools/vacated.h"
 
-enum { CANDIDATES_MAX = 512, DONORS_MAX = 64, SIZES = TN_CACHE_SIZES };
+enum { CANDIDATES_MAX = 512, DONORS_MAX = 32, SIZES = TN_CACHE_SIZES };
 
 /* Chunks free to move, by size; each size in order of preference. */
 struct candidates {
@@ -129,6 +129,7 @@ static void choose(const tarn_pool *pool, const struct tn_want *want, struct tn_
 {
     struct candidates candidates;
     const struct tn_arena *arena = want->heap->arena;
+    const struct tn_arena *other = NULL; /* a capture takes nothing of streams */
     int left = DONORS_MAX;
 
     if (pool->vacated.count + TN_MOVES_MAX > TN_VACATED_MAX || arena == &pool->idle)
@@ -139,10 +140,11 @@ static void choose(const tarn_pool *pool, const struct tn_want *want, struct tn_
         candidates.first[size] = CANDIDATES_MAX;
     add_arena(pool, &candidates, arena);
     add_arena(pool, &candidates, &pool->idle);
-    for (const struct tn_arena *other = pool->arenas.lists.first[TN_ARENAS_ALL];
-         other != NULL && left > 0 && !tn_arena_is_captured(arena);
-         other = tn_arena_next(other), left--) {
-        if (other != arena && !tn_arena_is_captured(other))
+    if (!tn_arena_is_captured(arena))
+        other = pool->arenas.lists.first[TN_ARENAS_ALL];
+    for (; other != NULL && left > 0; other = tn_arena_next(other), left--) {
+        if (tn_arena_may_give(other, TN_PAGE_BYTES) && other != arena &&
+            !tn_arena_is_captured(other))
             add_arena(pool, &candidates, other);
     }
     if (candidates.count == 0)

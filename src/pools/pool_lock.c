@@ -204,6 +204,7 @@ void tn_arena_wake(tarn_pool *pool, struct tn_arena *arena)
     }
     arena->asleep = false;
     arena->awake = true;
+    arena->gives = TN_GIVES_ANY; /* P40 */
     if (pool->arenas.lists.first[TN_ARENAS_AWAKE] == NULL)
         tn_pool_list(pool, TN_POOLS_AWAKE, true); /* P32 */
     tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_AWAKE);
@@ -227,6 +228,7 @@ void tn_arena_sleep(tarn_pool *pool, struct tn_arena *arena)
     if (pool->arenas.lists.first[TN_ARENAS_AWAKE] == NULL)
         tn_pool_list(pool, TN_POOLS_AWAKE, false); /* P32 */
     arena->awake = false;
+    arena->gives = arena->pool == pool ? tn_arena_can_give(arena) : 0;
     arena->asleep = arena->pool == pool && !tn_arena_is_captured(arena) && arena->fence == NULL;
     arena->asleep_since = pool->arenas.lock_count;
     arena->chances = arena->returned ? CHANCES : 0;

@@ -30,6 +30,7 @@ enum {
     RECORDS_FOR_GROWTH = 4,
     /* A part of a processor's second cache: for 16 GiB, and 512 blocks. */
     INDEXES_NEAR_BYTES = 256 << 10,
+    INDEX_PART_MAX = 64, /* an entry of 8 bytes for each 512 bytes of memory, at most */
     RECORDS_NEAR = 512,
 };
 
@@ -199,16 +200,16 @@ static void hand_over(tarn_pool *pool, const struct reservation *wanted, struct 
     }
 }
 
-/* Brings near the indexes of the block's chunks, from below. */
-static void bring_indexes_near(const struct tn_block *block)
+/* Brings near the indexes of the block's chunks, from below, as far as the reserved bytes need. */
+static void bring_indexes_near(const struct tn_block *block, uint64_t reserved)
 {
-    uint64_t left = INDEXES_NEAR_BYTES;
+    uint64_t left = tn_min(INDEXES_NEAR_BYTES, reserved / INDEX_PART_MAX);
 
     TN_ASSERT(block->state == TN_BLOCK_FREE);
     for (uint64_t at = block->offset; at < tn_block_end(block) && left > 0;) {
         const struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, at);
 
-        left -= tn_min(left, tn_live_bring_near(chunk));
+        left -= tn_min(left, tn_live_bring_near(chunk, left));
         at = tn_chunk_end(chunk);
     }
 }
@@ -224,7 +225,7 @@ static void bring_near(const struct tn_arena *arena, const struct reservation *w
         const struct tn_block *block = tn_bins_find(&arena->heaps[kind]->bins, wanted->bytes[kind]);
 
         if (block != NULL)
-            bring_indexes_near(block);
+            bring_indexes_near(block, wanted->bytes[kind]);
     }
 }
 

@@ -120,6 +120,33 @@ TEST(arenas, memory_of_an_arena_asleep_moves_and_its_record_goes)
     OK(tarn_pool_validate(pool));
 }
 
+/* A growth looks into an arena asleep only for what the arena says that it has. */
+TEST(arenas, an_arena_asleep_knows_what_it_gets_back)
+{
+    void *large = unit_alloc(pool, 64 * MIB, other);
+    struct tn_arena *arena = arena_of(other);
+
+    sim.hold_work();
+    test_fill(stream, large, 7, 4);
+    OK(tarn_record_stream(large, stream));
+    ck_assert_uint_eq(arena->gives, TN_GIVES_ANY);
+    OK(tarn_free(large));
+    lock_often();
+    ck_assert(!arena->awake && arena->gives <= 21);
+    sim.resume_work();
+    test_synchronize(stream);
+    OK(tarn_device_collect(device));
+    ck_assert(!arena->awake);
+    ck_assert_uint_eq(arena->gives, 26);
+    ck_assert(tn_arena_may_give(arena, 64 * MIB) && !tn_arena_may_give(arena, 128 * MIB));
+    OK(tarn_pool_validate(pool)); /* P40 */
+    arena->gives = 25;
+    unit_expect_corrupt(pool, "P40");
+    arena->gives = 26;
+    ck_assert_uint_lt(tn_bins_log2_max(&arena->heaps[TN_HEAP_SMALL]->bins), 26);
+    ck_assert_uint_eq(tn_bins_log2_max(&arena->heaps[TN_HEAP_LARGE]->bins), 26);
+}
+
 TEST(arenas, a_stream_asleep_is_retired)
 {
     lock_often();

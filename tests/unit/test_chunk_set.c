@@ -59,6 +59,37 @@ TEST(chunk_set, what_was_entered_stays_when_there_is_more_room)
     tn_chunk_set_free(&set);
 }
 
+/* _i: bits of the sets' room. */
+TEST_LOOP(chunk_set, a_walk_finds_each_word_that_has_a_chunk, 0, 18)
+{
+    const size_t room = (size_t)1 << _i;
+    struct tn_chunk_set set = {.words = NULL};
+    uint64_t random = (uint64_t)_i;
+
+    ck_assert_uint_eq(tn_chunk_set_next(&set, 0), 0);
+    ck_assert_uint_eq(tn_chunk_set_next(&set, 7), 0);
+    for (size_t room_now = tn_min(room, 64); room_now <= room; room_now *= 2) {
+        size_t next = 0;
+
+        ck_assert(tn_chunk_set_reserve(&set, room_now));
+        for (int i = 0; i < 3; i++) {
+            struct tn_chunk chunk = chunk_of((uint32_t)((random >> 33) % room_now));
+
+            random = random * 6364136223846793005 + 1442695040888963407;
+            (void)tn_chunk_set_add(&set, &chunk);
+        }
+        for (size_t word = 0; word < set.word_count; word++) {
+            if (set.words[word] == 0)
+                continue;
+            next = tn_chunk_set_next(&set, next);
+            ck_assert_uint_eq(next, word);
+            next += 1;
+        }
+        ck_assert_uint_eq(tn_chunk_set_next(&set, next), set.word_count);
+    }
+    tn_chunk_set_free(&set);
+}
+
 /* Chunks of 4 and of 2 MiB, whatever their ids are. */
 TEST(chunk_set, all_chunks_under_bytes_are_asked_for)
 {

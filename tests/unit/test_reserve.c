@@ -22,14 +22,14 @@ void __wrap_tn_pending_poll_to_use(tarn_pool *polled, bool captured)
 static const struct tn_chunk *near_chunks[2]; /* that were brought into the caches first */
 static size_t near_count;
 
-uint64_t __real_tn_live_bring_near(const struct tn_chunk *chunk);
-uint64_t __wrap_tn_live_bring_near(const struct tn_chunk *chunk);
-uint64_t __wrap_tn_live_bring_near(const struct tn_chunk *chunk)
+uint64_t __real_tn_live_bring_near(const struct tn_chunk *chunk, uint64_t most);
+uint64_t __wrap_tn_live_bring_near(const struct tn_chunk *chunk, uint64_t most);
+uint64_t __wrap_tn_live_bring_near(const struct tn_chunk *chunk, uint64_t most)
 {
     if (near_count < 2)
         near_chunks[near_count] = chunk;
     near_count += 1;
-    return __real_tn_live_bring_near(chunk);
+    return __real_tn_live_bring_near(chunk, most);
 }
 
 static void set_up(void)
