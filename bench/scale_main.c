@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tarn_scale [POPULATION] -- counts what each public call executes while 1, 100 or 10,000 of
+/* tarn_scale [POPULATION] -- counts what each public call executes while 1, 100, 10,000 or more of
  * something else are there, on the simulated driver. Without an argument it prints the populations'
  * names.
  *

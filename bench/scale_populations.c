@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Each population is in the default pool and in the private one, where both can have it. A pool of
- * many blocks has them on the calling stream. */
+/* Each population is in the default pool and in the private one, where both can have it; streams with
+ * memory are two populations, since valgrind knows 30,000 mappings at most. A pool of many blocks has
+ * them on the calling stream. */
 #include "life.h"
 #include "scale.h"
 
@@ -298,13 +299,13 @@ const struct scale_population scale_populations[] = {
      .open = open_pending,
      .left = count_pending},
     {MILLION("live blocks", SCALE_BLOCKS, add_block)},
-    {MILLION("free blocks", SCALE_HOLES, add_block), .settle = free_between},
-    /* As many are always there: an arena ends some locks after its last use (pools/arenas.h). */
+    {MILLION("every second block free", SCALE_HOLES, add_block), .settle = free_between},
+    /* At least 250 of these are always there: an arena ends some 250 locks after its last use
+     * (pools/arenas.h). */
     {.name = "streams gone",
      .kind = SCALE_GONE,
      .sizes = {250, 1000, 8000},
      .add = add_gone_stream},
-    /* Of one pool: valgrind knows 30,000 mappings at most. */
     {POPULATION("streams with memory", SCALE_STREAMS, add_stream)},
     {POPULATION("streams with private memory", SCALE_STREAMS, add_private_stream)},
     {POPULATION("guarded graphs", SCALE_GUARDED, add_guarded_graph), .open = open_weights},

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # scale.sh [--record | --check | --known] [BUILD]
 #     Counts the library's instructions of each public call while 1, 100 or 10,000 of something
-#     else are there: streams, blocks, graphs, pools; of live and free blocks a million, too, and
-#     100,000 pending ones. Prints a table, on the simulated driver, of a release build
+#     else are there: streams, blocks, graphs, pools; of blocks a million, too, and of pending ones
+#     100,000. Prints a table, on the simulated driver, of a release build
 #     (build/release). Needs valgrind, and its headers when the build is made; exits with 77 where
 #     there is none.
 #
@@ -143,7 +143,7 @@ awk -v mode="$mode" -v known_file="$scratch/known" '
         next
     }
     mode != "known" && FNR == 1 {
-        printf "%-38s %-20s %34s %8s\n", "call", "beside", "instructions of the library", "ratio"
+        printf "%-38s %-28s %47s %8s\n", "call", "beside", "instructions of the library", "ratio"
     }
     {
         call = field("call")
@@ -176,7 +176,9 @@ awk -v mode="$mode" -v known_file="$scratch/known" '
         } else if (key in known)
             fail(key ": is flat by now; remove it from the table in this file")
         if (mode != "known") {
-            printf "%-38s %-20s", call, population
+            printf "%-38s %-28s", call, population
+            for (i = 4; i > count; i--)
+                printf " %11s", ""
             for (i = 1; i <= count; i++)
                 printf " %11.1f", counts[i]
             printf " %8.2f  %s\n", ratio, verdict

@@ -41,7 +41,12 @@ static tarn_status check_stream(const struct tn_known_stream *stream)
                            stream->id, (int)state);
         stamp = atomic_load(&fence->stamp);
     }
-    if (stream->waits != (stream->first != NULL) || stream->first_open != first_open)
+    if (stream->first_open != first_open)
+        return tn_fail(TARN_ERR_CORRUPT,
+                       "invariant P12 does not hold: stream id %" PRIu64
+                       " has another first fence that is OPEN than it says",
+                       stream->id);
+    if (stream->waits != (stream->first != NULL))
         return tn_fail(TARN_ERR_CORRUPT,
                        "invariant P12 does not hold: stream id %" PRIu64
                        " is not polled as its fences want",

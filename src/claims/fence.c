@@ -201,7 +201,7 @@ static void append(struct tn_streams *streams, struct tn_fence *fence)
     tn_stream_table_note_waiting(&streams->table, stream);
 }
 
-/* Takes a fence out of the stream's list, if it is there: not yet, or DONE, it is not. */
+/* Takes a fence out of the stream's list. One that was not appended yet, or is DONE, is not there. */
 static void unlink_fence(struct tn_streams *streams, struct tn_fence *fence)
 {
     struct tn_known_stream *stream = fence->stream;

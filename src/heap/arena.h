@@ -13,7 +13,8 @@
  *       keeps its newest LOOSE block apart, and the others in slots; blocks of mixed segments never
  *       go to slots. A thread with the pool's lock finds no loose block.
  *
- *   P40 an arena that is not awake has no FREE block of 2 to the power of gives + 1 bytes or more
+ *   P40 in an arena that is not awake, gives is at least the binary logarithm, rounded down, of the
+ *       bytes of its largest FREE block; it does not fall when such a block goes
  *
  * Locking: the pool's lock, which includes the locks of all its arenas (pool.h). A thread with the
  * arena's own lock alone may do with its memory what heap/steady.c does. Records are recycled,
@@ -230,14 +231,15 @@ static inline void tn_arena_fall(struct tn_arena *arena, uint64_t bytes)
     arena->fallen_bytes += bytes;
 }
 
-/* The power of two that the largest FREE block of the arena has; 0: none is FREE. */
+/* The binary logarithm, rounded down, of the bytes of the arena's largest FREE block; 0: none is
+ * FREE. */
 static inline uint8_t tn_arena_can_give(const struct tn_arena *arena)
 {
     return (uint8_t)tn_max(tn_bins_log2_max(&arena->heaps[TN_HEAP_SMALL]->bins),
                            tn_bins_log2_max(&arena->heaps[TN_HEAP_LARGE]->bins));
 }
 
-/* Whether the arena may have a FREE block of so many bytes. Reads nothing but its record. */
+/* Whether the arena may have a FREE block of at least so many bytes. Reads nothing but its record. */
 static inline bool tn_arena_may_give(const struct tn_arena *arena, uint64_t bytes)
 {
     TN_ASSERT(bytes > 0);

@@ -76,7 +76,7 @@ static inline bool tn_bins_may_have(const struct tn_bins *bins, uint64_t bytes)
            bins->word_map >> word >> 1 != 0;
 }
 
-/* The power of two that the largest block has; 0: there is none. */
+/* The binary logarithm, rounded down, of the largest block's bytes; 0: there is none. */
 static inline unsigned tn_bins_log2_max(const struct tn_bins *bins)
 {
     unsigned word;

@@ -2,7 +2,8 @@
 /* chunk_set.h -- a set of an owner's chunks, by their ids.
  *
  * Each id has a bit. Once the set has room for all ids, entering a chunk needs no memory. A walk
- * passes by empty words in portions, so it takes the time of the set's chunks, not of all ids.
+ * passes by empty words in at most 64 portions, so that it mostly takes the time of the set's chunks,
+ * not of all ids.
  *
  * Locking: the lock of the set's owner. */
 #ifndef TARN_HEAP_CHUNK_SET_H
@@ -21,7 +22,7 @@ enum { TN_CHUNK_SET_BITS = 64 }; /* in a word */
 struct tn_chunk_set {
     uint64_t *words;
     size_t word_count;
-    /* Bit b: one of the words from b << map_shift on, 1 << map_shift of them, may not be 0. */
+    /* Bit b is 0: so are all words from b << map_shift on, 1 << map_shift of them. */
     uint64_t map;
     unsigned map_shift;
 };
@@ -38,7 +39,8 @@ struct tn_chunk_table {
 bool tn_chunk_set_reserve(struct tn_chunk_set *set, size_t count);
 void tn_chunk_set_free(struct tn_chunk_set *set); /* the set is empty, and has no room */
 
-/* The first word at or behind this one, whichever, that is not 0; word_count: none. */
+/* The first word at or behind this one that is not 0; word_count: none. The set may have no such
+ * word. */
 size_t tn_chunk_set_next(const struct tn_chunk_set *set, size_t word);
 
 /* The chunks with ids from 64 * index on; none where the set has no room for them. */

@@ -196,7 +196,8 @@ uint64_t tn_live_bring_near(const struct tn_chunk *chunk, uint64_t most)
     uint64_t bytes = chunk->live_size * sizeof *chunk->live;
 
     __builtin_prefetch(&chunk->used_bytes, 1);
-    tn_bring_near((const void *)chunk->live, tn_min(bytes, most));
+    if (bytes <= most)
+        tn_bring_near((const void *)chunk->live, bytes);
     return bytes;
 }
 

@@ -72,8 +72,8 @@ static inline bool tn_live_has_room(const struct tn_chunk *chunk)
     return chunk->live_count < chunk->live_room;
 }
 
-/* Brings the lines which allocations in the chunk write into the cache, mainly its table, of which
- * most bytes at most; returns the table's bytes. */
+/* Brings the lines which allocations in the chunk write into the cache, and its table if that has
+ * no more than this many bytes; returns the table's bytes. */
 uint64_t tn_live_bring_near(const struct tn_chunk *chunk, uint64_t most);
 
 /* Gives up the table of a chunk in which no block begins. */

@@ -12,7 +12,7 @@
 #include "pools/pool.h"
 
 /* Returns TARN_OK, or CORRUPT with the first broken invariant and both values in the sentence.
- * Covers V4 to V7, P1 to P9, P14, P16 and P18 to P38 but for P25. Changes only scratch fields. Adds
+ * Covers V4 to V7, P1 to P9, P14, P16, P18 to P38 but for P25, and P40. Changes only scratch fields. Adds
  * to *steps the number of things looked at. */
 TARN_MUST_CHECK tarn_status tn_pool_check_own(tarn_pool *pool, uint64_t *steps);
 

@@ -8,7 +8,7 @@
 #include "pools/device.h"
 #include "pools/proofs.h"
 
-enum { CANDIDATES_MAX = 8, LENDERS_MAX = 32 };
+enum { CANDIDATES_MAX = 8, LENDERS_MAX = 64 };
 
 #define LOAN_BYTES_MIN TN_MIB
 

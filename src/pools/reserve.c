@@ -30,7 +30,9 @@ enum {
     RECORDS_FOR_GROWTH = 4,
     /* A part of a processor's second cache: for 16 GiB, and 512 blocks. */
     INDEXES_NEAR_BYTES = 256 << 10,
-    INDEX_PART_MAX = 64, /* an entry of 8 bytes for each 512 bytes of memory, at most */
+    /* Of memory, the part that an index has at most: 15 bytes for each block of 512. A larger one is
+     * of other blocks, too, and most of it would be brought near for nothing. */
+    INDEX_PART_MAX = 32,
     RECORDS_NEAR = 512,
 };
 
@@ -200,7 +202,7 @@ static void hand_over(tarn_pool *pool, const struct reservation *wanted, struct 
     }
 }
 
-/* Brings near the indexes of the block's chunks, from below, as far as the reserved bytes need. */
+/* Brings near the indexes of the block's chunks, from below, as large as the reserved bytes have. */
 static void bring_indexes_near(const struct tn_block *block, uint64_t reserved)
 {
     uint64_t left = tn_min(INDEXES_NEAR_BYTES, reserved / INDEX_PART_MAX);

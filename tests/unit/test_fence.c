@@ -550,12 +550,16 @@ TEST(fences, the_check_names_what_is_broken)
     atomic_store(&fence->state, TN_FENCE_RECORDED);
     known->first_open = fence;
     STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
-    unit_expect_sentence("invariant P12 ");
+    unit_expect_sentence(" first fence that is OPEN ");
     known->first_open = NULL;
     fence->previous = fence;
     STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
     unit_expect_sentence(" is in state ");
     fence->previous = NULL;
+    fence->next = fence;
+    STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
+    unit_expect_sentence(" is in state ");
+    fence->next = NULL;
     streams->known_count += 1;
     STATUS(TARN_ERR_CORRUPT, tn_streams_check(streams));
     unit_expect_sentence("invariant P12 ");
