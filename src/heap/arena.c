@@ -58,6 +58,7 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
     arena->order = order;
     arena->routes_stamp = 0;
     arena->saved_count = 0;
+    arena->gives = TN_GIVES_ANY;
     arena->met = false;
     arena->asks = false;
     arena->awake = false;
@@ -100,11 +101,14 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
         __atomic_store_n(&arena->heaps[kind], heap, __ATOMIC_RELAXED);
         heap->arena = arena;
         heap->kind = (enum tn_heap_kind)kind;
+        heap->is_idle = order.stream_id == 0 && order.capture_id == 0;
+        heap->of_captures = heap->is_idle || order.capture_id != 0;
         heap->mapped_bytes = 0;
         heap->segment_bytes = TN_SLOT_BYTES;
         heap->run_bytes = 0;
         heap->run_alloc_count = 0;
         heap->run_free_count = 0;
+        heap->has_others = false;
         heap->has_reserved = false;
         heap->chunks = NULL;
         heap->segments = NULL;
@@ -120,12 +124,6 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
     }
 }
 
-/* Idle memory's arena has no order. */
-static bool is_idle(const struct tn_heap *heap)
-{
-    return heap->arena->order.stream_id == 0 && heap->arena->order.capture_id == 0;
-}
-
 static void leave_heap(struct tn_chunk *chunk, struct tn_heap *heap)
 {
     struct tn_segment *segment = atomic_load(&chunk->segment);
@@ -138,7 +136,7 @@ static void leave_heap(struct tn_chunk *chunk, struct tn_heap *heap)
     if (chunk->heap_next != NULL)
         chunk->heap_next->heap_previous = chunk->heap_previous;
     segment->owned_bytes -= chunk->bytes;
-    segment->idle_bytes -= is_idle(heap) ? chunk->bytes : 0;
+    segment->idle_bytes -= heap->is_idle ? chunk->bytes : 0;
 }
 
 static void enter_heap(struct tn_chunk *chunk, struct tn_heap *heap)
@@ -151,7 +149,7 @@ static void enter_heap(struct tn_chunk *chunk, struct tn_heap *heap)
         chunk->heap_next->heap_previous = chunk;
     heap->chunks = chunk;
     segment->owned_bytes += chunk->bytes;
-    segment->idle_bytes += is_idle(heap) ? chunk->bytes : 0;
+    segment->idle_bytes += heap->is_idle ? chunk->bytes : 0;
 }
 
 void tn_chunk_pass(struct tn_chunk *chunk, struct tn_heap *heap)
@@ -191,7 +189,7 @@ void tn_segment_set_grower(struct tn_segment *segment, struct tn_heap *heap)
 void tn_segment_unite_idle(struct tn_segment *segment, const struct tn_heap *heap)
 {
     TN_ASSERT(segment->idle_bytes <= segment->owned_bytes);
-    if (!is_idle(heap) || segment->idle_bytes < segment->owned_bytes)
+    if (!heap->is_idle || segment->idle_bytes < segment->owned_bytes)
         return;
     segment->first_arena = heap->arena;
     segment->mixed = false; /* P2 */

@@ -361,7 +361,7 @@ static inline struct tn_chunk *tn_block_chunk_at(const struct tn_block *block, u
 {
     struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, offset);
 
-    TN_ASSERT(chunk != NULL && chunk->heap == block->heap); /* P2 */
+    TN_ASSERT(chunk != NULL && tn_block_may_be_of(block, chunk->heap)); /* P2 */
     return chunk;
 }
 

@@ -2,8 +2,10 @@
 /* block.h -- runs of bytes in a segment.
  *
  *   P1  the blocks of a segment tile it: in order of address, no gap, no overlap
- *   P2  a block is UNMAPPED exactly where no chunk is; every chunk under any other block belongs to
- *       the block's heap and, where the segment is not mixed, to the segment's first arena
+ *   P2  a block is UNMAPPED exactly where no chunk is; all chunks under any other block belong to
+ *       one heap and, where the segment is not mixed, to the segment's first arena. It is the
+ *       block's heap, except that a LIVE or DISCARDED block may keep a heap of idle memory while its
+ *       chunks are a capture's, and afterwards while they are the other kind's of idle memory
  *   P3  no two neighbours are both UNMAPPED, and no two neighbours of one heap are both FREE
  *   P18 a LIVE or PENDING block without may_have_claims has no use, no fence and no watch
  *   P20 a LIVE or PENDING block is in_other_heap if and only if its heap is for blocks of another size

@@ -36,10 +36,10 @@ static tarn_status check_chunk_at(const struct tn_block *block, uint64_t offset)
     TN_EXPECT_EQUAL("P2", "whether a chunk is under a block", chunk != NULL, 1);
     if (offset < chunk->offset || offset >= tn_chunk_end(chunk))
         return tn_corrupt("V4", "the offset of the chunk at an offset", chunk->offset, offset);
-    TN_EXPECT_EQUAL("P2", "the heap of a chunk under a block", (uintptr_t)chunk->heap,
-                    (uintptr_t)block->heap);
+    TN_EXPECT_EQUAL("P2", "whether a block has the heap of a chunk under it, or may have its own",
+                    chunk->heap != NULL && tn_block_may_be_of(block, chunk->heap), 1);
     TN_EXPECT_EQUAL("P2", "the arena of a chunk under a block", (uintptr_t)chunk->arena,
-                    (uintptr_t)block->heap->arena);
+                    (uintptr_t)tn_block_owner(block)->arena);
     used = chunk->used_bytes;
     if (block->state == TN_BLOCK_FREE)
         TN_EXPECT_EQUAL("P6", "a chunk's used bytes, of those beside a FREE block", used,
@@ -116,9 +116,11 @@ tarn_status tn_block_check_next(const struct tn_block *block)
 
 tarn_status tn_block_check_chunks(const struct tn_block *block)
 {
-    if (block->heap != NULL && !block->segment->mixed)
+    const struct tn_heap *owner = tn_block_owner(block);
+
+    if (owner != NULL && !block->segment->mixed)
         TN_EXPECT_EQUAL("P2", "the arena of a block in a segment that is not mixed",
-                        (uintptr_t)block->heap->arena, (uintptr_t)block->segment->first_arena);
+                        (uintptr_t)owner->arena, (uintptr_t)block->segment->first_arena);
     for (uint64_t at = block->offset; at < tn_block_end(block);) {
         const struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, at);
 
@@ -131,7 +133,7 @@ tarn_status tn_block_check_chunks(const struct tn_block *block)
         if (at < chunk->offset || at >= tn_chunk_end(chunk))
             return tn_corrupt("V4", "the offset of the chunk at an offset", chunk->offset, at);
         TN_EXPECT_EQUAL("P2", "the heap of a chunk under a block", (uintptr_t)chunk->heap,
-                        (uintptr_t)block->heap);
+                        (uintptr_t)owner);
         at = tn_chunk_end(chunk);
     }
     return TARN_OK;
@@ -261,7 +263,7 @@ static tarn_status walk_segment(struct walk *walk, const struct tn_segment *segm
          block = block->next) {
         walk->steps += 1;
         status = tn_block_check_next(block);
-        if (block->heap != walk->heap || status != TARN_OK)
+        if (tn_block_owner(block) != walk->heap || status != TARN_OK)
             continue;
         status = tn_block_check(block);
         if (status == TARN_OK)

@@ -8,6 +8,7 @@
 #include "base/contract.h"
 #include "heap/bins.h"
 #include "heap/tally.h"
+#include "vmm/segment.h"
 
 struct tn_arena;
 
@@ -45,6 +46,9 @@ struct tn_heap {
     uint64_t run_bytes;       /* mapped in the last run of growths; see pools/ahead.c */
     uint64_t run_alloc_count; /* the pool's counters at the last growth */
     uint64_t run_free_count;
+    bool is_idle;                /* of the pool's idle memory; immutable, as the next one */
+    bool of_captures;            /* of a capture, a group of bodies or idle memory */
+    bool has_others;             /* got live blocks with chunks; see pools/handover.c */
     bool has_reserved;           /* may have reserved memory; see pools/reserve.h */
     struct tn_chunk *chunks;     /* its chunks, newest first: P8 */
     struct tn_segment *segments; /* those it grows: P9 */
@@ -53,5 +57,27 @@ struct tn_heap {
     struct tn_heap_turn turn;
 #endif
 };
+
+/* Whether the block is one that may keep a heap of idle memory (P2). */
+static inline bool tn_block_may_keep(const struct tn_block *block)
+{
+    return block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_DISCARDED;
+}
+
+/* The heap that owns the chunks under the block; NULL: it is UNMAPPED. */
+static inline struct tn_heap *tn_block_owner(const struct tn_block *block)
+{
+    if (!tn_block_may_keep(block))
+        return block->heap;
+    return atomic_load_explicit(&tn_segment_chunk_at(block->segment, block->offset)->heap,
+                                memory_order_relaxed);
+}
+
+/* Whether the block may have its heap where this one owns its chunks (P2). */
+static inline bool tn_block_may_be_of(const struct tn_block *block, const struct tn_heap *owner)
+{
+    return block->heap == owner ||
+           (tn_block_may_keep(block) && block->heap->is_idle && owner->of_captures);
+}
 
 #endif

@@ -294,13 +294,14 @@ static struct tn_block *last_begun(const struct tn_chunk *chunk, uint64_t offset
     uint64_t at = offset & ~(uint64_t)(TN_BLOCK_BYTES_MIN - 1);
     struct tn_block *last = NULL;
 
-    for (int tries = 0; tries < PROBES_MAX && at >= chunk->offset; tries++) {
+    TN_ASSERT(at >= chunk->offset);
+    for (int tries = 0; tries < PROBES_MAX; tries++) {
         struct tn_block *block = tn_live_at(chunk, at);
 
         if (block != NULL)
             return block;
-        if (at == 0)
-            break;
+        if (at == chunk->offset)
+            return NULL;
         at -= TN_BLOCK_BYTES_MIN;
     }
     for (uint32_t place = 0; place < chunk->live_size; place++) {

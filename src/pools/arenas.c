@@ -2,8 +2,7 @@
 /* Arenas come with the first allocation of an order, and end with a capture, a stream or the pool;
  * then their chunks change hands.
  *
- * Trade-offs: retiring a stream walks the live blocks, and ending an arena with pending blocks those
- * of the pool. */
+ * Trade-offs: ending an arena with pending blocks walks those of the pool. */
 #include "pools/arenas.h"
 
 #include <stddef.h>
@@ -153,8 +152,9 @@ static void prove(const struct ending *ending, struct tn_chunk *chunk, const str
         tn_chunk_forget_stamp(chunk);
 }
 
-/* Hands the heap's chunks over, with the blocks that begin in them and are live. */
-static void pass_chunks(struct ending *ending, struct tn_heap *from, struct tn_heap *to)
+/* Hands the heap's chunks over; all: with its live blocks. Others there keep a heap of idle memory
+ * (P2). */
+static void pass_chunks(struct ending *ending, struct tn_heap *from, struct tn_heap *to, bool all)
 {
     struct tn_chunk *next;
 
@@ -167,10 +167,12 @@ static void pass_chunks(struct ending *ending, struct tn_heap *from, struct tn_h
         tn_segment_admit(atomic_load(&chunk->segment), to);
         tn_chunk_pass(chunk, to);
         tn_segment_unite_idle(atomic_load(&chunk->segment), to);
-        for (uint32_t i = 0; chunk->live_count > 0 && i < chunk->live_size; i++) {
+        if (chunk->live_count == 0 || !all)
+            continue;
+        for (uint32_t i = 0; i < chunk->live_size; i++) {
             struct tn_block *block = tn_live_block_in(chunk, i);
 
-            if (block != NULL)
+            if (block != NULL && block->heap->arena == from->arena)
                 tn_block_pass(block, to);
         }
     }
@@ -198,6 +200,46 @@ static void pass_free(tarn_pool *pool, struct tn_block *list, struct tn_arena *t
         next = block->list_next;
         tn_block_pass(block, to->heaps[block->heap->kind]);
         (void)tn_heap_put(&pool->store, block);
+    }
+}
+
+/* The live blocks in the arena's chunks, whosever they are. */
+static uint64_t count_beside(const struct tn_arena *arena)
+{
+    uint64_t count = 0;
+
+    for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
+        for (const struct tn_chunk *chunk = arena->heaps[kind]->chunks; chunk != NULL;
+             chunk = chunk->heap_next)
+            count += chunk->live_count;
+    }
+    return count;
+}
+
+/* Whether the arena's live blocks are best found by births: each has one, and others beside them are
+ * more. */
+static bool goes_by_births(const struct tn_arena *arena)
+{
+    const struct tn_births *births = arena->births;
+
+    return tn_arena_is_captured(arena) && births != NULL && !births->lost &&
+           !arena->heaps[TN_HEAP_SMALL]->has_others && !arena->heaps[TN_HEAP_LARGE]->has_others &&
+           births->count < count_beside(arena);
+}
+
+/* Hands over the live blocks that the arena has allocated: beside any number of others this costs
+ * what the capture did. */
+static void pass_born(const tarn_pool *pool, const struct tn_arena *arena,
+                      const struct tn_arena *to)
+{
+    const struct tn_births *births = arena->births;
+    struct tn_live_place place = {NULL, NULL};
+
+    for (size_t i = 0; births != NULL && i < births->count; i++) {
+        struct tn_block *block = tn_live_find_near(pool, births->items[i].address, &place);
+
+        if (block != NULL && block->heap->arena == arena)
+            tn_block_pass(block, to->heaps[block->heap->kind]);
     }
 }
 
@@ -249,17 +291,22 @@ static void drop_dormant_arena(tarn_pool *pool)
 static void end_arena(const tarn_pool *pool, struct ending *ending, struct tn_arena *arena,
                       struct tn_block **list)
 {
+    const bool by_births = goes_by_births(arena);
+
     TN_ASSERT(arena != ending->to);
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
         struct tn_heap *from = arena->heaps[kind];
         struct tn_heap *to = ending->to->heaps[kind];
 
-        pass_chunks(ending, from, to);
+        pass_chunks(ending, from, to, !by_births);
+        to->has_others = true; /* for a group, whose own births are none */
         pass_pending(pool, from, to);
         tn_bins_take_all(&from->bins, list);
         while (from->segments != NULL)
             tn_segment_set_grower(from->segments, to);
     }
+    if (by_births)
+        pass_born(pool, arena, ending->to);
 }
 
 static void end_arenas(tarn_pool *pool, struct ending *ending)
@@ -316,128 +363,6 @@ bool tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id)
     if (pool->bodies.first != NULL)
         tn_bodies_end(&pool->bodies, pool->segments.first, capture_id);
     return ending.strays;
-}
-
-/* The first or next LIVE block of an order outside captures. Such blocks are in their arena's
- * chunks, unless the pool has ever had one elsewhere. */
-struct live_walk {
-    struct tn_order order;
-    struct tn_block *stray;    /* where all live blocks of the pool are walked */
-    struct tn_chunk *chunk;    /* else the chunk, and the entry in its table, to look at next */
-    struct tn_chunk *of_large; /* the chunks that come behind those of the small heap */
-    uint32_t place;
-    bool all;
-};
-
-static struct live_walk walk_live(tarn_pool *pool, struct tn_order order)
-{
-    struct tn_arena *arena = tn_arena_seek(pool, order);
-    struct live_walk walk = {.order = order, .all = pool->store.has_strays};
-
-    TN_ASSERT(tn_pool_is_locked(pool) && order.capture_id == 0);
-    if (walk.all) {
-        walk.stray = tn_live_first(pool->segments.first);
-    } else if (arena != NULL) {
-        walk.chunk = arena->heaps[TN_HEAP_SMALL]->chunks;
-        walk.of_large = arena->heaps[TN_HEAP_LARGE]->chunks;
-    }
-    return walk;
-}
-
-static struct tn_block *next_in_chunks(struct live_walk *walk)
-{
-    for (;;) {
-        if (walk->chunk == NULL) {
-            walk->chunk = walk->of_large;
-            walk->of_large = NULL;
-            if (walk->chunk == NULL)
-                return NULL;
-        }
-        while (walk->chunk->live_count > 0 && walk->place < walk->chunk->live_size) {
-            struct tn_block *block = tn_live_block_in(walk->chunk, walk->place++);
-
-            if (block != NULL)
-                return block;
-        }
-        walk->chunk = walk->chunk->heap_next;
-        walk->place = 0;
-    }
-}
-
-static struct tn_block *next_stray(struct live_walk *walk)
-{
-    struct tn_block *block = walk->stray;
-
-    walk->stray = block != NULL ? tn_live_next(block) : NULL;
-    return block;
-}
-
-static struct tn_block *next_live(struct live_walk *walk)
-{
-    struct tn_block *block;
-
-    do {
-        block = walk->all ? next_stray(walk) : next_in_chunks(walk);
-    } while (block != NULL &&
-             (block->state != TN_BLOCK_LIVE || !tn_block_is_of(block, walk->order)));
-    return block;
-}
-
-bool tn_arenas_prepare_retire(tarn_pool *pool, struct tn_order order)
-{
-    struct live_walk walk;
-    struct tn_block *block;
-
-    if (tn_arena_seek(pool, order) == NULL && tn_dormant_find(pool, order.stream_id) != NULL &&
-        tn_arena_get(pool, order) == NULL)
-        return false;
-    walk = walk_live(pool, order);
-    while ((block = next_live(&walk)) != NULL) {
-        if (!tn_block_add_cold(block))
-            return false;
-    }
-    return true;
-}
-
-static bool may_have_pending(const tarn_pool *pool, const struct tn_arena *arena)
-{
-    return pool->store.has_strays ||
-           (arena != NULL && (arena->heaps[TN_HEAP_SMALL]->pending_count > 0 ||
-                              arena->heaps[TN_HEAP_LARGE]->pending_count > 0));
-}
-
-void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *fence)
-{
-    struct tn_arena *arena;
-    struct live_walk walk;
-    struct tn_block *block;
-
-    TN_ASSERT(order.capture_id == 0);
-    TN_ASSERT(tn_pool_is_locked(pool));
-    /* Blocks allocated on the stream since the preparation may lack room for the fence, if host
-     * memory is short. Then everything stays as for a stream which vanishes unannounced. */
-    if (!tn_arenas_prepare_retire(pool, order))
-        return;
-    arena = tn_arena_find(pool, order); /* which had ended perhaps, and is back */
-    walk = walk_live(pool, order);
-    while ((block = next_live(&walk)) != NULL)
-        tn_block_retire(&pool->device->streams, block, fence);
-    for (block = may_have_pending(pool, arena) ? pool->pending.first : NULL; block != NULL;
-         block = tn_block_cold(block)->pending_next) {
-        if (tn_block_is_of(block, order))
-            tn_block_retire(&pool->device->streams, block, fence);
-    }
-    if (arena == NULL)
-        return;
-    tn_arena_wake(pool, arena); /* locked while its order changes */
-    tn_fence_acquire(&pool->device->streams, fence);
-    tn_arena_table_leave(pool, arena); /* P21 */
-    arena->fence = fence;
-    arena->order = TN_ORDER_NONE; /* no block has its order any more */
-    atomic_store(&arena->stream, 0);
-    pool->arenas.retired_count += 1;
-    tn_arena_link(&pool->arenas.lists, arena, TN_ARENAS_RETIRED);
-    TN_ASSERT(tn_arena_seek(pool, order) == NULL); /* P14 */
 }
 
 void tn_arenas_end_retired(tarn_pool *pool, bool followed)

@@ -43,13 +43,6 @@ TARN_MUST_CHECK tarn_status tn_arena_meet(struct tn_arena *arena, tn_cu_stream s
  * among these that served the other kind than they were mapped for. */
 bool tn_arenas_end_capture(tarn_pool *pool, uint64_t capture_id);
 
-/* Sets memory aside for tn_arenas_retire; false: no memory. */
-bool tn_arenas_prepare_retire(tarn_pool *pool, struct tn_order order);
-
-/* The order's stream is retired: from now on its arena and its LIVE and PENDING blocks are of no
- * order and wait for the fence. Later allocations on the stream get a new arena. */
-void tn_arenas_retire(tarn_pool *pool, struct tn_order order, struct tn_fence *fence);
-
 /* Ends the arenas of retired streams whose fences are done: their chunks go to the pool's idle
  * memory, proven idle. followed: ends all of them, for the caller's stream is behind their
  * fences. */

@@ -179,6 +179,16 @@ static void count_unasked(const tarn_pool *pool, const struct tn_block *block)
         tn_arena_fall(user, tn_block_bytes(block));
 }
 
+/* From now on the block's heap counts: its memory goes to whom its chunks belong to (P2). */
+static void settle_heap(struct tn_block *block)
+{
+    struct tn_heap *owner = tn_block_owner(block);
+
+    TN_ASSERT(tn_block_may_be_of(block, owner));
+    if (block->heap != owner)
+        tn_block_pass(block, owner);
+}
+
 static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, bool told)
 {
     bool graphs_alone = is_graphs_alone(pool, block, told);
@@ -187,6 +197,7 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, boo
     uint64_t proof_stamp;
 
     TN_ASSERT(tn_pool_is_locked(pool) && !(unheld && told));
+    settle_heap(block);
     if (block->heap->arena != &pool->idle)
         tn_arena_wake_to_use(pool, block->heap->arena); /* the next frees may go without the lock */
     tn_pool_leave_live(pool, block);

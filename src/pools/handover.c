@@ -3,6 +3,10 @@
  * its bytes go to the heap which then owns the chunk. A block which reaches over a chunk's edge
  * takes the next chunk along: all chunks under a block always have one owner.
  *
+ * A capture takes idle memory, and leaves it, beside any number of live blocks of others. These
+ * keep a heap of idle memory (P2), and their free looks whose the chunk is. The capture's steady
+ * state takes them for another arena's, and leaves free blocks between two of them to the pool.
+ *
  * The right to take idle memory:
  * - A capture takes any, since its graph is ordered against the other graphs of the pool.
  * - Work outside captures takes only whole chunks which no graph holds, which are all free and
@@ -21,53 +25,137 @@
 #include "pools/device.h"
 #include "pools/pool.h"
 
-enum { IDLE_ROUNDS = 64 };
+enum {
+    IDLE_ROUNDS = 64,
+    NEAR_STEPS = 8, /* from a block to the next ones, before an index is asked */
+};
 
-/* Hands the run's chunks and blocks to another heap; parts of FREE blocks outside the run stay.
- * inside: any block of the run. Takes up to two records. */
-static void transfer(tarn_pool *pool, struct tn_run run, struct tn_block *inside,
-                     struct tn_heap *from, struct tn_heap *to)
+/* The block over the offset. near: some block, perhaps the one. */
+static const struct tn_block *block_over(const struct tn_block *near, uint64_t offset)
 {
-    struct tn_block *first = inside;
-    struct tn_block *next;
-    uint64_t bytes = 0;
-
-    TN_ASSERT(tn_pool_is_locked(pool) && from != to);
-    TN_ASSERT(run.begin < run.end && run.end <= run.segment->bytes);
-    tn_segment_admit(run.segment, to);
-    while (first->offset > run.begin)
-        first = first->previous;
-    if (first->offset < run.begin) { /* only a FREE block reaches over the edge of a run */
-        tn_bins_remove(&from->bins, first);
-        next = tn_block_split(&pool->store, first, run.begin);
-        tn_bins_insert(&from->bins, first);
-        tn_bins_insert(&from->bins, next);
-        first = next;
+    for (int steps = 0; steps < NEAR_STEPS; steps++) {
+        if (near->offset <= offset && tn_block_end(near) > offset)
+            return near;
+        near = near->offset > offset ? near->previous : near->next;
     }
-    for (uint64_t offset = run.begin; offset < run.end;) {
-        struct tn_chunk *chunk = tn_segment_chunk_at(run.segment, offset);
+    return tn_segment_block_at(near->segment, offset);
+}
+
+/* Hands the run's chunks over. Returns how many of their bytes are FREE. */
+static uint64_t pass_chunks(const struct tn_run *run, struct tn_heap *from, struct tn_heap *to)
+{
+    uint64_t free_bytes = 0;
+
+    TN_ASSERT(run->begin < run->end && run->end <= run->segment->bytes);
+    tn_segment_admit(run->segment, to);
+    for (uint64_t offset = run->begin; offset < run->end;) {
+        struct tn_chunk *chunk = tn_segment_chunk_at(run->segment, offset);
 
         TN_ASSERT(chunk->heap == from);
         tn_chunk_pass(chunk, to);
         TN_ASSERT(from->mapped_bytes >= chunk->bytes); /* P8 */
         from->mapped_bytes -= chunk->bytes;
         to->mapped_bytes += chunk->bytes;
-        bytes += chunk->bytes;
+        free_bytes += chunk->bytes - chunk->used_bytes;
         offset = tn_chunk_end(chunk);
     }
-    for (struct tn_block *block = first; block != NULL && block->offset < run.end; block = next) {
-        next = block->next;
-        if (block->state == TN_BLOCK_FREE) {
-            tn_bins_remove(&from->bins, block);
-            if (tn_block_end(block) > run.end)
-                tn_bins_insert(&from->bins, tn_block_split(&pool->store, block, run.end));
-            block->heap = to;
-            next = tn_heap_put(&pool->store, block)->next;
-        } else {
-            tn_block_pass(block, to);
+    return free_bytes;
+}
+
+/* Hands the run's part of a FREE block over, whose chunks have been. Returns the whole block
+ * there. */
+static struct tn_block *pass_free(tarn_pool *pool, const struct tn_run *run, struct tn_block *block,
+                                  struct tn_heap *from, struct tn_heap *to)
+{
+    struct tn_block *lower = block;
+
+    TN_ASSERT(block->state == TN_BLOCK_FREE && block->heap == from);
+    tn_bins_remove(&from->bins, block);
+    if (lower->offset < run->begin) {
+        block = tn_block_split(&pool->store, lower, run->begin);
+        tn_bins_insert(&from->bins, lower);
+    }
+    if (tn_block_end(block) > run->end)
+        tn_bins_insert(&from->bins, tn_block_split(&pool->store, block, run->end));
+    block->heap = to;
+    return tn_heap_put(&pool->store, block);
+}
+
+/* How many of the block's bytes are in the run, if they are FREE. */
+static uint64_t free_in(const struct tn_run *run, const struct tn_block *block)
+{
+    return block->state == TN_BLOCK_FREE
+               ? tn_min(tn_block_end(block), run->end) - tn_max(block->offset, run->begin)
+               : 0;
+}
+
+/* Hands the run's FREE blocks over, which have so many bytes. They are sought from this one on, down
+ * and up by turns. */
+static void pass_free_around(tarn_pool *pool, const struct tn_run *run, struct tn_block *inside,
+                             struct tn_heap *from, struct tn_heap *to, uint64_t free_bytes)
+{
+    struct tn_block *first = inside;
+    struct tn_block *last = inside;
+    struct tn_block *next;
+    uint64_t found = free_in(run, inside);
+
+    TN_ASSERT(found > 0);
+    while (found < free_bytes && (first->offset > run->begin || tn_block_end(last) < run->end)) {
+        if (first->offset > run->begin) {
+            first = first->previous;
+            found += free_in(run, first);
+        }
+        if (tn_block_end(last) < run->end && found < free_bytes) {
+            last = last->next;
+            found += free_in(run, last);
         }
     }
-    tn_segment_unite(run.segment, to->arena, bytes);
+    TN_ASSERT(found == free_bytes); /* P6 */
+    for (struct tn_block *block = first; block != NULL && found > 0; block = next) {
+        uint64_t bytes = free_in(run, block);
+
+        found -= bytes;
+        next = bytes > 0 ? pass_free(pool, run, block, from, to)->next : block->next;
+    }
+}
+
+/* Hands the run's blocks over, but those that keep a heap of idle memory while their chunks pass to
+ * a capture, or from one. */
+static void pass_all(tarn_pool *pool, const struct tn_run *run, struct tn_block *inside,
+                     struct tn_heap *from, struct tn_heap *to)
+{
+    const bool keep = from->is_idle && tn_arena_is_captured(to->arena);
+    struct tn_block *block = inside;
+    struct tn_block *next;
+
+    while (block->offset > run->begin)
+        block = block->previous;
+    for (; block != NULL && block->offset < run->end; block = next) {
+        next = block->next;
+        if (block->state == TN_BLOCK_FREE)
+            next = pass_free(pool, run, block, from, to)->next;
+        else if (block->heap->arena == from->arena && !(keep && tn_block_may_keep(block))) {
+            tn_block_pass(block, to);
+            to->has_others = to->has_others || tn_block_may_keep(block);
+        }
+    }
+}
+
+/* Hands the run's chunks and blocks to another heap; parts of FREE blocks outside the run stay.
+ * inside: any block of the run. Takes up to two records. */
+static void transfer(tarn_pool *pool, struct tn_run run, struct tn_block *inside,
+                     struct tn_heap *from, struct tn_heap *to)
+{
+    uint64_t free_bytes;
+
+    TN_ASSERT(tn_pool_is_locked(pool) && from != to);
+    free_bytes = pass_chunks(&run, from, to);
+    if (from->is_idle && from->pending_count == 0 && tn_arena_is_captured(to->arena) &&
+        free_in(&run, inside) > 0)
+        pass_free_around(pool, &run, inside, from, to, free_bytes);
+    else
+        pass_all(pool, &run, inside, from, to);
+    tn_segment_unite(run.segment, to->arena, run.end - run.begin);
 }
 
 /* Whether the block passes with the chunks under it. */
@@ -84,15 +172,13 @@ static void close_run(struct tn_run *run, const struct tn_block *inside)
     TN_ASSERT(inside->segment == run->segment && run->begin < run->end);
     TN_ASSERT(inside->offset < run->end && tn_block_end(inside) > run->begin);
     for (;;) {
-        while (block->offset > run->begin)
-            block = block->previous;
+        block = block_over(block, run->begin);
         if (block->offset == run->begin || !goes_along(block))
             break;
         run->begin = tn_segment_chunk_at(run->segment, block->offset)->offset;
     }
     for (block = inside;;) {
-        while (tn_block_end(block) < run->end)
-            block = block->next;
+        block = block_over(block, run->end - 1);
         if (tn_block_end(block) == run->end || !goes_along(block))
             break;
         run->end = tn_chunk_end(tn_segment_chunk_at(run->segment, tn_block_end(block) - 1));

@@ -12,6 +12,7 @@
 #include "pools/captures.h"
 #include "pools/free.h"
 #include "pools/pending.h"
+#include "pools/retire.h"
 #include "pools/visit.h"
 
 static bool collect(tarn_pool *pool, void *context)

@@ -4,6 +4,7 @@
 #include "driver/idle.h"
 #include "pools/arenas.h"
 #include "pools/handover.h"
+#include "pools/retire.h"
 #include "unit/one_pool.h"
 
 static uint64_t map_count(void)
@@ -308,7 +309,7 @@ TEST(owners, a_block_over_an_edge_takes_the_next_chunk_along)
     ck_assert_ptr_eq(unit_chunk(small), high);
     ck_assert_ptr_eq(low->heap, high->heap);
     ck_assert_int_eq(low->heap->kind, TN_HEAP_SMALL);
-    ck_assert_ptr_eq(unit_block(live)->heap, low->heap);
+    ck_assert_ptr_eq(unit_block(live)->heap, pool->idle.heaps[TN_HEAP_LARGE]); /* until its free */
     OK(tarn_pool_validate(pool));
     OK(tarn_free(live)); /* its bytes go to the heap that owns the chunks now */
     OK(tarn_free(small));
@@ -316,6 +317,62 @@ TEST(owners, a_block_over_an_edge_takes_the_next_chunk_along)
     (void)one;
     OK(tarn_capture_abort(capture));
     OK(tarn_pool_validate(pool));
+}
+
+static bool is_idle(void *block)
+{
+    return unit_block(block)->heap->arena == &pool->idle && !unit_block(block)->own_order;
+}
+
+/* _i: the second capture is ended, or aborted; its births are found, or missing; and a block there
+ * waits when it takes memory, or none does. */
+TEST_LOOP(owners, a_capture_takes_and_leaves_memory_beside_live_blocks_of_others, 0, 8)
+{
+    enum { OUTPUTS = 300, HOLES = 7 };
+    void *outputs[OUTPUTS];
+    void *kept[3];
+    void *temporary;
+    tarn_capture *capture = unit_begin(pool, stream);
+
+    for (int i = 0; i < OUTPUTS; i++)
+        outputs[i] = unit_alloc(pool, 4096, stream);
+    (void)unit_end(capture);
+    for (int i = 0; i < OUTPUTS; i += HOLES)
+        OK(tarn_free(outputs[i]));
+    OK(tarn_pool_validate(pool));
+    capture = unit_begin(pool, other);
+    if (_i / 4 == 1)
+        OK(tarn_free(outputs[OUTPUTS - 1]));
+    temporary = unit_alloc(pool, 4096, other);
+    ck_assert_ptr_eq(unit_chunk(temporary), unit_chunk(outputs[1]));
+    ck_assert(is_idle(outputs[1]) && !is_idle(temporary));
+    OK(tarn_pool_validate(pool));
+    kept[0] = unit_alloc(pool, 4096, other);
+    kept[1] = unit_alloc(pool, 8192, other);
+    for (int i = 1; i < OUTPUTS; i += HOLES) /* within the capture */
+        OK(tarn_free(outputs[i]));
+    OK(tarn_free(temporary));
+    kept[2] = unit_alloc(pool, 4096, other);
+    OK(tarn_pool_validate(pool));
+    if (_i / 2 % 2 == 1) {
+        pool->holds.open->births->lost = true;
+        pool->holds.open->births->count = 1;
+    }
+    if (_i % 2 == 0)
+        (void)unit_end(capture);
+    else
+        OK(tarn_capture_abort(capture));
+    OK(tarn_pool_validate(pool));
+    for (int i = 0; i < 3; i++) {
+        ck_assert(is_idle(kept[i]));
+        OK(tarn_free(kept[i]));
+    }
+    for (int i = 2; i < OUTPUTS - _i / 4; i++) {
+        if (i % HOLES >= 2)
+            OK(tarn_free(outputs[i]));
+    }
+    OK(tarn_pool_validate(pool));
+    ck_assert_uint_eq(unit_stats(pool).live_count, 0);
 }
 
 TEST(owners, giving_up_a_block_gives_its_chunk_to_idle_memory)

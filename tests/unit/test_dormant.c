@@ -3,6 +3,7 @@
 #include "pools/arena_table.h"
 #include "pools/pool_lock.h"
 #include "pools/reclaim.h"
+#include "pools/retire.h"
 
 #include "unit/two_streams.h"
 
