@@ -1,26 +1,28 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# scale.sh [--record | --check] [BUILD]
+# scale.sh [--record | --check | --known] [BUILD]
 #     Counts the library's instructions of each public call while 1, 100 or 10,000 of something
 #     else are there: streams, blocks, graphs, pools; of blocks a million, too, and of pending ones
-#     100,000. Prints a table, on the simulated driver, of a release build
-#     (build/release). Needs valgrind, and its headers when the build is made; exits with 77 where
-#     there is none.
+#     100,000. Prints a table, on the simulated driver, of a release build (build/release). Needs
+#     valgrind, and its headers when the build is made; exits with 77 where there is none.
 #
 #     A call is flat if no count is more than 1.5 times the count beside the fewest; where only
 #     lives that have ended came before, 1.2 times. Other calls say what they are proportional to.
-#     --check   fails where a call that says nothing of the kind is not flat
+#     The table at the end of this file has the calls that ought to be flat and are not yet.
+#     --check   fails where a call is not flat and not in that table; where it is in the table, and
+#               flat; and where its ratio is more than 1.5 times the ratio there
 #     --record  writes bench/results/scale.jsonl anew, too
+#     --known   prints the lines which that table should have, instead
 set -eu
 tools=$(cd "$(dirname "$0")" && pwd)
 mode=print
 case ${1:-} in
---record | --check)
+--record | --check | --known)
     mode=${1#--}
     shift
     ;;
 --*)
-    sed -n '3,13s/^# \{0,1\}//p' "$0" >&2
+    sed -n '3,16s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac
@@ -115,9 +117,10 @@ done <"$scratch/populations" | awk -v head="$head" '
         for (i = 1; i <= calls; i++)
             print order[i] ", \"beside\": {" beside[order[i]] "}}"
     }' "$scratch/lines" >"$recorded"
+sed '1,/^: <<.KNOWN.$/d; /^KNOWN$/,$d' "$0" >"$scratch/known"
 
 result=0
-awk -v mode="$mode" '
+awk -v mode="$mode" -v known_file="$scratch/known" '
     # What stands after "name": in a line of JSON.
     function field(name,    rest) {
         if (index($0, "\"" name "\": ") == 0)
@@ -129,8 +132,16 @@ awk -v mode="$mode" '
         }
         return substr(rest, 2, index(rest, "]") - 2)
     }
+    function fail(sentence) {
+        failed[++failures] = sentence
+    }
     BEGIN { usual_limit = 1.5; limit_beside_lives = 1.2 }
-    FNR == 1 {
+    FILENAME == known_file {
+        split($0, part, " *[|] *")
+        known[part[1] "|" part[2]] = part[3]
+        next
+    }
+    mode != "known" && FNR == 1 {
         printf "%-38s %-28s %47s %8s\n", "call", "beside", "instructions of the library", "ratio"
     }
     {
@@ -146,23 +157,45 @@ awk -v mode="$mode" '
                 most = counts[i]
         }
         ratio = counts[1] > 0 ? most / counts[1] : 1
+        key = call "|" population
+        counted[key] = 1
         verdict = "flat"
-        if (proportional != "")
+        if (proportional != "") {
             verdict = "proportional to " proportional
-        else if (ratio > limit) {
+            if (key in known)
+                fail(key ": is proportional, and in the table of calls that are not flat yet")
+        } else if (ratio > limit) {
             verdict = "NOT FLAT"
-            failed[++failures] = call ", beside " population ": " ratio " times what it takes beside the fewest"
+            if (mode == "known")
+                printf "%s | %s | %.1f\n", call, population, ratio
+            if (!(key in known))
+                fail(key ": " ratio " times what it takes beside the fewest")
+            else if (ratio > limit * known[key])
+                fail(key ": " ratio " times what it takes beside the fewest, and was " known[key])
+        } else if (key in known)
+            fail(key ": is flat by now; remove it from the table in this file")
+        if (mode != "known") {
+            printf "%-38s %-28s", call, population
+            for (i = 4; i > count; i--)
+                printf " %11s", ""
+            for (i = 1; i <= count; i++)
+                printf " %11.1f", counts[i]
+            printf " %8.2f  %s\n", ratio, verdict
         }
-        printf "%-38s %-28s", call, population
-        for (i = 4; i > count; i--)
-            printf " %11s", ""
-        for (i = 1; i <= count; i++)
-            printf " %11.1f", counts[i]
-        printf " %8.2f  %s\n", ratio, verdict
     }
     END {
+        for (key in known) {
+            if (!(key in counted))
+                fail(key ": is in the table of this file, and was not counted")
+        }
         for (i = 1; mode == "check" && i <= failures; i++)
             print "FAILED: " failed[i]
         exit mode == "check" && failures > 0
-    }' "$scratch/lines" || result=$?
+    }' "$scratch/known" "$scratch/lines" || result=$?
 exit "$result"
+
+# Calls that are not flat yet: call | population | ratio when that was found out.
+: <<'KNOWN'
+tarn_malloc, grows | streams with memory | 1.6
+tarn_pool_malloc, grows | streams with private memory | 1.5
+KNOWN

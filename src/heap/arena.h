@@ -391,7 +391,8 @@ static inline void tn_segment_unite(struct tn_segment *segment, const struct tn_
     segment->mixed = false; /* P2 */
 }
 
-/* Whether a neighbour belongs to another arena, whose own lock guards the neighbour's links. */
+/* Whether a neighbour may belong to another arena, whose own lock guards the neighbour's links. One
+ * that keeps a heap of idle memory (P2) counts, too. */
 static inline bool tn_block_is_foreign(const struct tn_block *neighbour,
                                        const struct tn_arena *arena)
 {

@@ -139,7 +139,7 @@ tarn_status tn_block_check_chunks(const struct tn_block *block)
     return TARN_OK;
 }
 
-/* Whether the neighbour is guarded by another arena's lock. */
+/* Whether the neighbour may be guarded by another arena's lock. */
 static bool is_of_another(const struct tn_block *neighbour, const struct tn_block *block)
 {
     return neighbour->heap != NULL && neighbour->heap->arena != block->heap->arena;

@@ -217,7 +217,7 @@ static uint64_t count_beside(const struct tn_arena *arena)
 }
 
 /* Whether the arena's live blocks are best found by births: each has one, and others beside them are
- * more. */
+ * more. A group's arena allocates nothing, and has no births. */
 static bool goes_by_births(const struct tn_arena *arena)
 {
     const struct tn_births *births = arena->births;
@@ -235,7 +235,7 @@ static void pass_born(const tarn_pool *pool, const struct tn_arena *arena,
     const struct tn_births *births = arena->births;
     struct tn_live_place place = {NULL, NULL};
 
-    for (size_t i = 0; births != NULL && i < births->count; i++) {
+    for (size_t i = 0; i < births->count; i++) {
         struct tn_block *block = tn_live_find_near(pool, births->items[i].address, &place);
 
         if (block != NULL && block->heap->arena == arena)
@@ -299,7 +299,6 @@ static void end_arena(const tarn_pool *pool, struct ending *ending, struct tn_ar
         struct tn_heap *to = ending->to->heaps[kind];
 
         pass_chunks(ending, from, to, !by_births);
-        to->has_others = true; /* for a group, whose own births are none */
         pass_pending(pool, from, to);
         tn_bins_take_all(&from->bins, list);
         while (from->segments != NULL)

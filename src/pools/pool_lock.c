@@ -15,7 +15,7 @@
 #include "pools/pool.h"
 
 enum {
-    UNUSED_LOCKS_FIRST = 8, /* of an arena that is not expected to be used again */
+    UNUSED_LOCKS_FIRST = 16, /* of an arena that is not expected to be used again */
     UNUSED_LOCKS_MAX = 32,
     CHANCES = 3,      /* of an arena asleep: see pools/arenas.h */
     AWAKE_MANY = 256, /* arenas; more cost a lock 8 us */
