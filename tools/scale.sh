@@ -196,6 +196,4 @@ exit "$result"
 
 # Calls that are not flat yet: call | population | ratio when that was found out.
 : <<'KNOWN'
-tarn_malloc, grows | streams with memory | 1.6
-tarn_pool_malloc, grows | streams with private memory | 1.5
 KNOWN

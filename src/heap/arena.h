@@ -239,18 +239,11 @@ static inline uint8_t tn_arena_can_give(const struct tn_arena *arena)
                            tn_bins_log2_max(&arena->heaps[TN_HEAP_LARGE]->bins));
 }
 
-/* Whether the arena may have a FREE block of at least so many bytes. Reads nothing but its record. */
-static inline bool tn_arena_may_give(const struct tn_arena *arena, uint64_t bytes)
-{
-    TN_ASSERT(bytes > 0);
-    return arena->gives >= tn_log2_floor(bytes);
-}
-
 /* The arena has a FREE block of so many bytes now; the pool's lock is held. */
 static inline void tn_arena_gives(struct tn_arena *arena, uint64_t bytes)
 {
-    if (!tn_arena_may_give(arena, bytes))
-        arena->gives = (uint8_t)tn_log2_floor(bytes); /* P40 */
+    TN_ASSERT(bytes > 0);
+    arena->gives = (uint8_t)tn_max(arena->gives, tn_log2_floor(bytes)); /* P40 */
 }
 
 /* The stamp of memory that is freed now. */

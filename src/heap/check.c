@@ -353,6 +353,24 @@ tarn_status tn_heap_check(const struct tn_heap *heap, const struct tn_segment *s
     return TARN_OK;
 }
 
+tarn_status tn_chunk_table_check(const struct tn_chunk_table *chunks)
+{
+    size_t count = 0;
+
+    for (size_t id = 0; id < chunks->ids; id++) {
+        const struct tn_chunk *chunk = chunks->by_id[id];
+
+        TN_EXPECT_EQUAL("P8", "whether a chunk's id is free",
+                        tn_chunk_set_has_id(&chunks->free_ids, id), chunk == NULL);
+        if (chunk == NULL)
+            continue;
+        TN_EXPECT_EQUAL("V4", "a chunk's id", chunk->id, id);
+        count += 1;
+    }
+    TN_EXPECT_EQUAL("P8", "an owner's count of chunks", chunks->count, count);
+    return TARN_OK;
+}
+
 #if TARN_DEBUG_CHECKS
 void tn_check_status(tarn_status status, const char *file, int line)
 {

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/contract.h"
+#include "heap/chunk_set.h"
 #include "heap/heap.h"
 #include "tarn/status.h"
 
@@ -50,6 +51,9 @@ TARN_MUST_CHECK tarn_status tn_segment_check(const struct tn_segment *segment);
  * things looked at. */
 TARN_MUST_CHECK tarn_status tn_heap_check(const struct tn_heap *heap,
                                           const struct tn_segment *segments, uint64_t *steps);
+
+/* Every id of the table: V4 and P8. */
+TARN_MUST_CHECK tarn_status tn_chunk_table_check(const struct tn_chunk_table *chunks);
 
 /* For the macros below. */
 void tn_check_touched(const struct tn_block *block, const char *file, int line);

@@ -158,20 +158,18 @@ static uint64_t sum_of(const struct sums *sums, enum tn_metric_id id)
 
 static tarn_status check_chunks(const tarn_pool *pool, struct sums *sums)
 {
-    size_t count = 0;
     uint64_t live_count = 0;
+    tarn_status status = tn_chunk_table_check(&pool->chunks);
 
-    for (size_t id = 0; id < pool->chunks.ids; id++) {
+    for (size_t id = 0; id < pool->chunks.ids && status == TARN_OK; id++) {
         const struct tn_chunk *chunk = pool->chunks.by_id[id];
 
         if (chunk == NULL)
             continue;
-        count += 1;
         sums->steps += 2 * pool->holds.count;
         live_count += chunk->live_count;
         sums->metrics[TN_CHUNKS][chunk->kind] += 1;
         sums->metrics[TN_CHUNK_BYTES][chunk->kind] += chunk->memory != NULL ? chunk->bytes : 0;
-        TN_EXPECT_EQUAL("V4", "a chunk's id", chunk->id, id);
         if (chunk->memory != NULL) {
             TN_EXPECT_EQUAL("V7", "the bytes of a chunk's memory", chunk->memory->bytes,
                             chunk->bytes);
@@ -187,9 +185,10 @@ static tarn_status check_chunks(const tarn_pool *pool, struct sums *sums)
             TN_EXPECT_EQUAL("P26", "the stamp of an idle chunk that nothing holds",
                             chunk->freed_stamp, chunk->outside_stamp);
     }
+    if (status != TARN_OK)
+        return status;
     TN_EXPECT_EQUAL("P5", "the blocks in the chunks' indexes", live_count,
                     sum_of(sums, TN_LIVE_BLOCKS) + sum_of(sums, TN_DISCARDED_BLOCKS));
-    TN_EXPECT_EQUAL("P8", "the pool's count of chunks", pool->chunks.count, count);
     return TARN_OK;
 }
 

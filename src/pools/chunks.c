@@ -26,22 +26,20 @@ static bool reserve_ids(tarn_pool *pool, uint64_t count)
     TN_ASSERT(pool->chunks.count <= pool->chunks.ids);
     return tn_host_grow((void **)&pool->chunks.by_id, &pool->chunks.capacity, ids,
                         sizeof *pool->chunks.by_id) &&
-           tn_holds_reserve(&pool->holds, ids);
+           tn_chunk_set_reserve(&pool->chunks.free_ids, ids) && tn_holds_reserve(&pool->holds, ids);
 }
 
-/* A free chunk id. */
-static uint32_t find_id(const tarn_pool *pool)
+/* The lowest id that is free, or else a new one. */
+static uint32_t take_id(struct tn_chunk_table *chunks)
 {
-    size_t found = pool->chunks.ids;
+    size_t id = chunks->ids;
 
-    if (pool->chunks.count < pool->chunks.ids) {
-        found = 0;
-        while (pool->chunks.by_id[found] != NULL)
-            found += 1;
-    }
-    TN_ASSERT(found < pool->chunks.capacity);
-    TN_ASSERT(found == pool->chunks.ids || pool->chunks.by_id[found] == NULL);
-    return (uint32_t)found;
+    if (chunks->count < chunks->ids)
+        id = tn_chunk_set_take_first(&chunks->free_ids);
+    else
+        chunks->ids += 1;
+    TN_ASSERT(id < chunks->capacity && chunks->by_id[id] == NULL);
+    return (uint32_t)id;
 }
 
 tarn_status tn_pool_check_limit(tarn_pool *pool, uint64_t bytes)
@@ -162,15 +160,13 @@ static tarn_status share_memory(tarn_pool *pool, struct tn_chunk *chunk,
     return TARN_OK;
 }
 
-/* Enters the chunk in the books of its pool and heap, by an id that is free. */
-static void enter(tarn_pool *pool, struct tn_chunk *chunk, uint32_t id)
+/* Enters the chunk in the books of its pool and heap. */
+static void enter(tarn_pool *pool, struct tn_chunk *chunk)
 {
-    TN_ASSERT(id < pool->chunks.capacity && pool->chunks.by_id[id] == NULL);
-    chunk->id = id;
-    pool->chunks.by_id[id] = chunk;
+    TN_ASSERT(pool->chunks.count <= pool->chunks.ids);
+    chunk->id = take_id(&pool->chunks);
+    pool->chunks.by_id[chunk->id] = chunk;
     pool->chunks.count += 1;
-    if (id == pool->chunks.ids)
-        pool->chunks.ids += 1;
     atomic_load(&chunk->heap)->mapped_bytes += chunk->bytes;
 }
 
@@ -180,7 +176,6 @@ static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_se
                              uint64_t offset, uint64_t bytes, const struct tn_chunk *from)
 {
     struct tn_chunk *chunk;
-    uint32_t id = find_id(pool);
     tarn_status status = make_chunk(heap, segment, offset, bytes, &chunk);
 
     TN_ASSERT(tn_segment_chunk_at(segment, offset) == NULL);
@@ -192,7 +187,7 @@ static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_se
         return status;
     }
     count_event(pool, TN_CHUNK_MAPS);
-    enter(pool, chunk, id);
+    enter(pool, chunk);
     TN_ASSERT(tn_segment_chunk_at(segment, offset) == chunk);
     return TARN_OK;
 }
@@ -205,6 +200,7 @@ static void leave(tarn_pool *pool, struct tn_chunk *chunk)
     TN_ASSERT(chunk->heap->mapped_bytes >= chunk->bytes); /* P8 */
     chunk->heap->mapped_bytes -= chunk->bytes;
     pool->chunks.by_id[chunk->id] = NULL;
+    (void)tn_chunk_set_add(&pool->chunks.free_ids, chunk);
     pool->chunks.count -= 1;
 }
 
@@ -346,7 +342,7 @@ void tn_chunks_remove(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped 
 void tn_chunks_reoccupy(tarn_pool *pool, struct tn_chunk *chunk)
 {
     tn_chunk_pass(chunk, tn_vacated_leave_last(pool, chunk));
-    enter(pool, chunk, find_id(pool));
+    enter(pool, chunk);
 }
 
 tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)

@@ -40,6 +40,7 @@ static void dismantle(tarn_pool *pool)
     TN_ASSERT(pool->bodies.first == NULL);
     tn_blocks_fini(&pool->store);
     tn_host_free(pool->chunks.by_id);
+    tn_chunk_set_free(&pool->chunks.free_ids);
     tn_pool_unlock(pool);
     tn_lock_acquire(&pool->device->lock);
     tn_totals_keep_events(pool); /* events of its end */

@@ -51,19 +51,18 @@ static bool is_lender(const struct tn_arena *arena)
 
 struct tn_block *tn_heap_borrow(tarn_pool *pool, const struct tn_heap *heap, uint64_t bytes)
 {
+    struct tn_arena_walk walk = tn_arena_walk_begin(pool, bytes, LENDERS_MAX);
     struct tn_block *best = NULL;
-    int left = LENDERS_MAX;
+    const struct tn_arena *other;
 
     TN_ASSERT(tn_pool_is_locked(pool) && !tn_arena_is_captured(heap->arena));
     if (bytes < LOAN_BYTES_MIN || pool->device->move_limit_bytes == 0)
         return NULL;
-    for (const struct tn_arena *other = pool->arenas.lists.first[TN_ARENAS_ALL];
-         other != NULL && left > 0; other = tn_arena_next(other), left--) {
+    while ((other = tn_arena_walk_next(&walk)) != NULL) {
         const struct tn_heap *lender = other->heaps[heap->kind];
         struct tn_block *found;
 
-        if (!tn_arena_may_give(other, bytes) || !tn_bins_may_have(&lender->bins, bytes) ||
-            other == heap->arena || !is_lender(other))
+        if (!tn_bins_may_have(&lender->bins, bytes) || other == heap->arena || !is_lender(other))
             continue;
         found = find_to_borrow(pool, lender, bytes, best);
         if (found != NULL)

@@ -129,8 +129,10 @@ static void choose(const tarn_pool *pool, const struct tn_want *want, struct tn_
 {
     struct candidates candidates;
     const struct tn_arena *arena = want->heap->arena;
-    const struct tn_arena *other = NULL; /* a capture takes nothing of streams */
-    int left = DONORS_MAX;
+    /* A capture takes nothing of streams. */
+    struct tn_arena_walk walk =
+        tn_arena_walk_begin(tn_arena_is_captured(arena) ? NULL : pool, TN_PAGE_BYTES, DONORS_MAX);
+    const struct tn_arena *other;
 
     if (pool->vacated.count + TN_MOVES_MAX > TN_VACATED_MAX || arena == &pool->idle)
         return;
@@ -140,11 +142,8 @@ static void choose(const tarn_pool *pool, const struct tn_want *want, struct tn_
         candidates.first[size] = CANDIDATES_MAX;
     add_arena(pool, &candidates, arena);
     add_arena(pool, &candidates, &pool->idle);
-    if (!tn_arena_is_captured(arena))
-        other = pool->arenas.lists.first[TN_ARENAS_ALL];
-    for (; other != NULL && left > 0; other = tn_arena_next(other), left--) {
-        if (tn_arena_may_give(other, TN_PAGE_BYTES) && other != arena &&
-            !tn_arena_is_captured(other))
+    while ((other = tn_arena_walk_next(&walk)) != NULL) {
+        if (other != arena && !tn_arena_is_captured(other))
             add_arena(pool, &candidates, other);
     }
     if (candidates.count == 0)

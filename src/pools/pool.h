@@ -220,6 +220,45 @@ static inline struct tn_arena *tn_arena_next(const struct tn_arena *arena)
     return arena->in[TN_ARENAS_ALL].next;
 }
 
+/* A walk over the arenas that were used last, by way of those which may have a FREE block of some
+ * size. The lock is held. */
+struct tn_arena_walk {
+    struct tn_arena *next;
+    unsigned left; /* arenas to look at, of which next is the first */
+    uint8_t gives; /* at least, as of P40 */
+};
+
+/* of: the pool; NULL: a walk over none. */
+static inline struct tn_arena_walk tn_arena_walk_begin(const tarn_pool *of, uint64_t bytes,
+                                                       unsigned count)
+{
+    TN_ASSERT(bytes > 0);
+    if (of == NULL)
+        return (struct tn_arena_walk){NULL, 0, 0};
+    return (struct tn_arena_walk){of->arenas.lists.first[TN_ARENAS_ALL],
+                                  (unsigned)tn_min(count, of->arenas.count),
+                                  (uint8_t)tn_log2_floor(bytes)};
+}
+
+/* NULL: no more. */
+static inline struct tn_arena *tn_arena_walk_next(struct tn_arena_walk *walk)
+{
+    struct tn_arena *arena = walk->next;
+    unsigned left = walk->left;
+
+    while (left > 0 && arena->gives < walk->gives) {
+        arena = tn_arena_next(arena);
+        left -= 1;
+    }
+    if (left == 0)
+        arena = NULL;
+    else
+        left -= 1;
+    walk->next = arena != NULL ? tn_arena_next(arena) : NULL;
+    walk->left = left;
+    return arena;
+}
+
 /* All segments of a pool, those which are dormant last. The lock is held. */
 static inline struct tn_segment *tn_pool_first_segment(const tarn_pool *pool)
 {

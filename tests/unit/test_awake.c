@@ -120,6 +120,17 @@ TEST(arenas, memory_of_an_arena_asleep_moves_and_its_record_goes)
     OK(tarn_pool_validate(pool));
 }
 
+/* Whether a walk over so many arenas comes by this one for a block of so many bytes. */
+static bool may_give(const struct tn_arena *arena, uint64_t bytes, unsigned count)
+{
+    struct tn_arena_walk walk = tn_arena_walk_begin(pool, bytes, count);
+    const struct tn_arena *giver = tn_arena_walk_next(&walk);
+
+    while (giver != NULL && giver != arena)
+        giver = tn_arena_walk_next(&walk);
+    return giver != NULL;
+}
+
 /* A growth looks into an arena asleep only for what the arena says that it has. */
 TEST(arenas, an_arena_asleep_knows_what_it_gets_back)
 {
@@ -138,7 +149,9 @@ TEST(arenas, an_arena_asleep_knows_what_it_gets_back)
     OK(tarn_device_collect(device));
     ck_assert(!arena->awake);
     ck_assert_uint_eq(arena->gives, 26);
-    ck_assert(tn_arena_may_give(arena, 64 * MIB) && !tn_arena_may_give(arena, 128 * MIB));
+    ck_assert(may_give(arena, 64 * MIB, 1) && !may_give(arena, 128 * MIB, 2));
+    ck_assert_ptr_eq(pool->arenas.lists.first[TN_ARENAS_ALL], arena);
+    ck_assert(may_give(tn_arena_next(arena), 512, 2) && !may_give(tn_arena_next(arena), 512, 1));
     OK(tarn_pool_validate(pool)); /* P40 */
     arena->gives = 25;
     unit_expect_corrupt(pool, "P40");

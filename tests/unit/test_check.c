@@ -469,6 +469,18 @@ TEST(broken, a_chunk_under_the_wrong_id_is_found)
     unit_expect_corrupt(pool, "V4");
 }
 
+/* P8 */
+TEST(broken, a_free_chunk_id_that_is_not_known_to_be_free_is_found)
+{
+    const struct tn_chunk taken = {.id = chunk->id};
+
+    ck_assert(tn_chunk_set_add(&pool->chunks.free_ids, &taken));
+    unit_expect_corrupt(pool, "P8");
+    unit_expect_sentence("whether a chunk's id is free is 1 ");
+    ck_assert_uint_eq(tn_chunk_set_take_first(&pool->chunks.free_ids), chunk->id);
+    OK(tarn_pool_validate(pool));
+}
+
 /* V5 */
 TEST(broken, wrong_mapped_bytes_of_a_segment_are_found)
 {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+
 #include "base/host.h"
 #include "heap/chunk_set.h"
 #include "unit/unit.h"
@@ -87,6 +89,41 @@ TEST_LOOP(chunk_set, a_walk_finds_each_word_that_has_a_chunk, 0, 18)
         }
         ck_assert_uint_eq(tn_chunk_set_next(&set, next), set.word_count);
     }
+    tn_chunk_set_free(&set);
+}
+
+/* _i: the binary logarithm of the room in words. Sometimes only half of the room is refilled, so that
+ * portions of the map run empty. */
+TEST_LOOP(chunk_set, the_lowest_chunk_is_taken_first, 0, 10)
+{
+    const size_t room = (size_t)TN_CHUNK_SET_BITS << _i;
+    struct tn_chunk_set set = {.words = NULL};
+    bool *has = calloc(room, sizeof *has);
+    uint64_t random = (uint64_t)_i;
+
+    ck_assert_ptr_nonnull(has);
+    ck_assert(tn_chunk_set_reserve(&set, room));
+    for (int round = 0; round < 40; round++) {
+        size_t lowest = 0;
+        size_t count = 0;
+
+        for (int i = 0; i < 20; i++) {
+            struct tn_chunk chunk = chunk_of((uint32_t)((random >> 33) % (room >> round % 2)));
+
+            random = random * 6364136223846793005 + 1442695040888963407;
+            ck_assert(tn_chunk_set_add(&set, &chunk) != has[chunk.id]);
+            has[chunk.id] = true;
+        }
+        for (size_t id = 0; id < room; id++)
+            count += has[id];
+        for (size_t taken = 0; taken < count - (size_t)(round % 5); taken++) {
+            while (!has[lowest])
+                lowest += 1;
+            ck_assert_uint_eq(tn_chunk_set_take_first(&set), lowest);
+            has[lowest] = false;
+        }
+    }
+    free(has);
     tn_chunk_set_free(&set);
 }
 
