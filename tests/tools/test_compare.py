@@ -87,7 +87,7 @@ class Compare(unittest.TestCase):
     def test_a_trace_may_be_packed_or_missing(self):
         (self.traces / "t.trace").unlink()
         self.assertIn("no file of t", self.expect({("event", "PyTorch"): 300}, event=0))
-        (self.traces / "t.trace.xz").write_bytes(pack.pack(trace_bytes(("use", 1, 5))))
+        (self.traces / "t.columns.xz").write_bytes(pack.pack(trace_bytes(("use", 1, 5))))
         self.assertNotIn("no file", self.expect({("event", "PyTorch"): 300}))
 
     def test_the_first_replay_has_a_limit_of_its_own(self):
@@ -118,7 +118,7 @@ class Compare(unittest.TestCase):
     def test_the_repository_has_every_figure_of_its_traces(self):
         with contextlib.redirect_stdout(io.StringIO()) as said:
             compare.main([str(ROOT / "bench" / "results" / "traces.jsonl")])
-        packed = len(list((ROOT / "bench" / "traces").glob("*.trace.xz")))
+        packed = len(list((ROOT / "bench" / "traces").glob("*.columns.xz")))
         self.assertIn(f"\n{packed} traces; met: ", said.getvalue())
         self.assertNotIn("missing", said.getvalue())
         self.assertNotIn("no file", said.getvalue())

@@ -9,7 +9,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).parents[2]
 RUN = ROOT / "tools" / "traces" / "run.sh"
-PACKED = sorted(path.name[: -len(".trace.xz")] for path in (ROOT / "bench" / "traces").glob("*.trace.xz"))
+PACKED = sorted(path.name[: -len(".columns.xz")] for path in (ROOT / "bench" / "traces").glob("*.columns.xz"))
 RECORDED = ["decode", "diffusion", "training"]
 TRACES_A_RUN = 16
 PLAYER = """#!/bin/sh

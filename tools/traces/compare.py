@@ -57,7 +57,7 @@ def read(paths):
 def has_uses(folder, trace):
     """Whether other streams use blocks of the trace; None: there is no such file."""
     plain = folder / f"{trace}.trace"
-    packed = folder / f"{trace}.trace{pack.SUFFIX}"
+    packed = folder / f"{trace}{pack.SUFFIX}"
     if plain.exists():
         return convert.has_uses(plain.read_bytes())
     if packed.exists():

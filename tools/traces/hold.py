@@ -97,7 +97,7 @@ def record(path, lines):
 
 
 def hold_traces(arguments, lines):
-    packed = sorted(arguments.traces.glob("*.trace.xz"))
+    packed = sorted(arguments.traces.glob("*" + pack.SUFFIX))
     if not packed:
         print(f"no trace in {arguments.traces}")
         return False

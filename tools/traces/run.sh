@@ -31,8 +31,8 @@ expect() {
 mkdir -p "$reports" "$traces"
 expect python3 "$tools/record.py" --missing --out "$traces"
 [ -z "$record" ] || expect python3 "$tools/record_programs.py" --missing --out "$traces"
-for packed in "$root"/bench/traces/*.trace.xz; do
-    name=$(basename "$packed" .xz)
+for packed in "$root"/bench/traces/*.columns.xz; do
+    name=$(basename "$packed" .columns.xz).trace
     [ -n "$record" ] || [ -f "$traces/$name" ] || expect python3 "$tools/pack.py" unpack "$packed" --to "$traces"
 done
 [ -x "$player" ] || expect "$root/bench/rivals/build.sh"
