@@ -5,6 +5,9 @@
 
 enum { BYTES = 64 << 10, LARGE_BYTES = 3 << 20 };
 
+/* Of the driver's own lives: a life of Tarn maps as much. */
+enum { PARTS = 2, PART_BYTES = 2 << 20 };
+
 static tarn_graph *capture(tarn_pool *pool, tarn_stream stream)
 {
     tarn_capture *capturing = NULL;
@@ -61,19 +64,56 @@ void bench_life(tarn_device *device, uint64_t number, bool silently)
     bench_stream_destroy(stream);
 }
 
-void bench_life_of_driver(void *word)
+void bench_driver_life_begin(struct bench_driver_life *life, tarn_device *device)
+{
+    const tn_cu_allocation_prop prop = {.type = TN_CU_MEM_ALLOCATION_TYPE_PINNED,
+                                        .location = {TN_CU_MEM_LOCATION_TYPE_DEVICE, cu.device}};
+
+    BENCH_OK(tarn_malloc(device, sizeof(uint32_t), NULL, &life->word));
+    BENCH_CU(cu.cuMemAddressReserve(&life->addresses, PARTS * PART_BYTES, 0, 0, 0));
+    BENCH_CU(cu.cuMemCreate(&life->memory, PART_BYTES, &prop, 0));
+}
+
+void bench_driver_life_end(struct bench_driver_life *life)
+{
+    BENCH_CU(cu.cuMemRelease(life->memory));
+    BENCH_CU(cu.cuMemAddressFree(life->addresses, PARTS * PART_BYTES));
+    BENCH_OK(tarn_free(life->word));
+}
+
+/* Each part of the addresses gets the same memory. */
+static void map_and_unmap(const struct bench_driver_life *life)
+{
+    const tn_cu_access_desc access = {{TN_CU_MEM_LOCATION_TYPE_DEVICE, cu.device},
+                                      TN_CU_MEM_ACCESS_READWRITE};
+    size_t free_bytes = 0;
+    size_t bytes = 0;
+
+    for (int i = 0; i < PARTS; i++) {
+        BENCH_CU(cu.cuMemGetInfo(&free_bytes, &bytes));
+        BENCH_CU(
+            cu.cuMemMap(life->addresses + (size_t)i * PART_BYTES, PART_BYTES, 0, life->memory, 0));
+        BENCH_CU(
+            cu.cuMemSetAccess(life->addresses + (size_t)i * PART_BYTES, PART_BYTES, &access, 1));
+    }
+    for (int i = 0; i < PARTS; i++)
+        BENCH_CU(cu.cuMemUnmap(life->addresses + (size_t)i * PART_BYTES, PART_BYTES));
+}
+
+void bench_life_of_driver(const struct bench_driver_life *life)
 {
     tarn_stream stream = bench_stream_create();
     tn_cu_graphexec exec = NULL;
     tn_cu_graph graph = NULL;
 
     BENCH_CU(cu.cuStreamBeginCapture(stream, TN_CU_CAPTURE_MODE_THREAD_LOCAL));
-    bench_touch_launch(stream, word);
+    bench_touch_launch(stream, life->word);
     BENCH_CU(cu.cuStreamEndCapture(stream, &graph));
     BENCH_CU(cu.cuGraphInstantiateWithFlags(&exec, graph, 0));
     BENCH_CU(cu.cuGraphLaunch(exec, stream));
     BENCH_CU(cu.cuGraphExecDestroy(exec));
     BENCH_CU(cu.cuGraphDestroy(graph));
+    map_and_unmap(life);
     bench_stream_drain(stream);
     bench_stream_destroy(stream);
 }

@@ -10,8 +10,17 @@
  * live. All work is done at the end. bench_touch_load was called before. */
 void bench_life(tarn_device *device, uint64_t number, bool silently);
 
-/* What the driver alone takes: a stream, a capture of the same kernel that writes this word, its graph,
- * and a launch. */
-void bench_life_of_driver(void *word);
+/* What lives of the driver alone use again and again. */
+struct bench_driver_life {
+    void *word;                /* a block, which kernels write */
+    tn_cu_deviceptr addresses; /* of nothing but this: memory is mapped here */
+    tn_cu_memhandle memory;
+};
+void bench_driver_life_begin(struct bench_driver_life *life, tarn_device *device);
+void bench_driver_life_end(struct bench_driver_life *life);
+
+/* What the driver alone takes for a life: a stream, a capture of the same kernel, its graph, a launch,
+ * and memory that is mapped and unmapped. */
+void bench_life_of_driver(const struct bench_driver_life *life);
 
 #endif
