@@ -6,9 +6,9 @@
  * driver says is not free. Of host memory Tarn's part is judged: of each graph that has a user object and is
  * instantiated, the driver keeps 208 bytes for good (docs/driver.md). Beside it stands what malloc has given out in all.
  *
- * A machine changes its pace in seconds, by strangers on the same host, and its kernel's calls do so more than its
- * processors. Lives of the driver alone therefore take turns with the others, and the time of either is divided by
- * theirs. They map as much memory: that is half of a life's time. */
+ * Other programs on the host change a machine's pace within seconds, and calls of the operating system change more
+ * than computing does. Lives of the driver alone, which map as much memory, therefore take turns with the others.
+ * What is compared is the time of a part, over that of the driver's part behind it. */
 #include <malloc.h>
 #include <stdio.h>
 
@@ -53,11 +53,11 @@ struct lives {
     struct bench_driver_life drivers; /* what its lives use */
 };
 
-/* How long one of so many lives takes, in nanoseconds: the median of parts of them. */
+/* How long one of so many lives takes: the median of parts of them. */
 struct pace {
-    double ours;
-    double drivers; /* of the driver alone */
-    double ratio;   /* of the two, in the same part */
+    double ours;    /* nanoseconds */
+    double drivers; /* nanoseconds, of the driver alone */
+    double ratio;   /* the median of what each part takes, over the driver's part behind it */
 };
 
 static double since(uint64_t begin, uint64_t count)

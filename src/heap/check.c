@@ -356,19 +356,26 @@ tarn_status tn_heap_check(const struct tn_heap *heap, const struct tn_segment *s
 
 tarn_status tn_chunk_table_check(const struct tn_chunk_table *chunks)
 {
+    const struct tn_chunk_set *free_ids = &chunks->free_ids;
     size_t count = 0;
+    size_t free_count = 0;
 
     for (size_t id = 0; id < chunks->ids; id++) {
         const struct tn_chunk *chunk = chunks->by_id[id];
 
-        TN_EXPECT_EQUAL("P8", "whether a chunk's id is free",
-                        tn_chunk_set_has_id(&chunks->free_ids, id), chunk == NULL);
+        TN_EXPECT_EQUAL("P8", "whether a chunk's id is free", tn_chunk_set_has_id(free_ids, id),
+                        chunk == NULL);
         if (chunk == NULL)
             continue;
         TN_EXPECT_EQUAL("V4", "a chunk's id", chunk->id, id);
         count += 1;
     }
     TN_EXPECT_EQUAL("P8", "an owner's count of chunks", chunks->count, count);
+    /* By way of the map, which also shows what lies beyond. */
+    for (size_t word = tn_chunk_set_next(free_ids, 0); word < free_ids->word_count;
+         word = tn_chunk_set_next(free_ids, word + 1))
+        free_count += (size_t)__builtin_popcountll(free_ids->words[word]);
+    TN_EXPECT_EQUAL("P8", "an owner's count of free ids", free_count, chunks->ids - count);
     return TARN_OK;
 }
 

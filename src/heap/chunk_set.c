@@ -50,12 +50,12 @@ size_t tn_chunk_set_next(const struct tn_chunk_set *set, size_t word)
     return tn_min(word, set->word_count);
 }
 
-/* Whether no word is left of those which a bit of the map stands for. */
-static bool is_empty_portion(const struct tn_chunk_set *set, size_t bit)
+/* Whether no word from this one on is left of those which its bit of the map stands for. */
+static bool is_last_of_portion(const struct tn_chunk_set *set, size_t word)
 {
-    size_t next = tn_chunk_set_next(set, bit << set->map_shift);
+    size_t next = tn_chunk_set_next(set, word);
 
-    return next >> set->map_shift != bit || next == set->word_count;
+    return next >> set->map_shift != word >> set->map_shift || next == set->word_count;
 }
 
 size_t tn_chunk_set_take_first(struct tn_chunk_set *set)
@@ -66,7 +66,7 @@ size_t tn_chunk_set_take_first(struct tn_chunk_set *set)
     TN_ASSERT(word < set->word_count);
     id = TN_CHUNK_SET_BITS * word + (size_t)tn_lowest_bit(set->words[word]);
     set->words[word] &= set->words[word] - 1;
-    if (set->words[word] == 0 && is_empty_portion(set, word >> set->map_shift))
+    if (set->words[word] == 0 && is_last_of_portion(set, word))
         set->map &= ~((uint64_t)1 << (word >> set->map_shift));
     TN_ASSERT(!tn_chunk_set_has_id(set, id));
     return id;

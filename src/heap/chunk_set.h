@@ -33,7 +33,7 @@ struct tn_chunk_table {
     size_t capacity;
     size_t count; /* entries that are not NULL, including chunks of a growth under way */
     size_t ids;   /* ids below this have been used */
-    struct tn_chunk_set free_ids; /* of these */
+    struct tn_chunk_set free_ids; /* those of them that no chunk has: P8 in pools/pool.h */
 };
 
 /* Makes room for ids below count; false when there is no memory. */
@@ -69,7 +69,7 @@ static inline bool tn_chunk_set_add(struct tn_chunk_set *set, const struct tn_ch
     return true;
 }
 
-/* Takes the chunk with the lowest id out of a set that is not empty; returns the id. */
+/* Takes the lowest id out of a set that is not empty, and returns it. */
 size_t tn_chunk_set_take_first(struct tn_chunk_set *set);
 
 /* Whether the set has all chunks under these bytes of the segment. The set has room for their

@@ -161,7 +161,9 @@ static tarn_status check_chunks(const tarn_pool *pool, struct sums *sums)
     uint64_t live_count = 0;
     tarn_status status = tn_chunk_table_check(&pool->chunks);
 
-    for (size_t id = 0; id < pool->chunks.ids && status == TARN_OK; id++) {
+    if (status != TARN_OK)
+        return status;
+    for (size_t id = 0; id < pool->chunks.ids; id++) {
         const struct tn_chunk *chunk = pool->chunks.by_id[id];
 
         if (chunk == NULL)
@@ -171,8 +173,7 @@ static tarn_status check_chunks(const tarn_pool *pool, struct sums *sums)
         sums->metrics[TN_CHUNKS][chunk->kind] += 1;
         sums->metrics[TN_CHUNK_BYTES][chunk->kind] += chunk->memory != NULL ? chunk->bytes : 0;
         if (chunk->memory != NULL) {
-            TN_EXPECT_EQUAL("V7", "the bytes of a chunk's memory", chunk->memory->bytes,
-                            chunk->bytes);
+            TN_EXPECT_EQUAL("V7", "a chunk's bytes of memory", chunk->memory->bytes, chunk->bytes);
             TN_EXPECT_EQUAL("V6", "whether a chunk's memory is mapped",
                             tn_memory_is_mapped(chunk->memory), true);
         }
@@ -185,8 +186,6 @@ static tarn_status check_chunks(const tarn_pool *pool, struct sums *sums)
             TN_EXPECT_EQUAL("P26", "the stamp of an idle chunk that nothing holds",
                             chunk->freed_stamp, chunk->outside_stamp);
     }
-    if (status != TARN_OK)
-        return status;
     TN_EXPECT_EQUAL("P5", "the blocks in the chunks' indexes", live_count,
                     sum_of(sums, TN_LIVE_BLOCKS) + sum_of(sums, TN_DISCARDED_BLOCKS));
     return TARN_OK;
@@ -372,16 +371,18 @@ static tarn_status check_table(const tarn_pool *pool)
 
 static tarn_status check_retired(const tarn_pool *pool)
 {
+    uint64_t count = 0;
     uint64_t retired = 0;
 
     for (const struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
          arena = tn_arena_next(arena)) {
+        count += 1;
         TN_EXPECT_EQUAL("P14", "whether an arena with a fence is of no order",
                         tn_order_equal(arena->order, TN_ORDER_NONE), arena->fence != NULL);
         retired += arena->fence != NULL;
     }
-    TN_EXPECT_EQUAL("P14", "the pool's count of retired arenas", pool->arenas.retired_count,
-                    retired);
+    TN_EXPECT_EQUAL("P14", "the pool's count of arenas", pool->arenas.count, count);
+    TN_EXPECT_EQUAL("P14", "the count of retired arenas", pool->arenas.retired_count, retired);
     return TARN_OK;
 }
 

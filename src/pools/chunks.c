@@ -200,7 +200,7 @@ static void leave(tarn_pool *pool, struct tn_chunk *chunk)
     TN_ASSERT(chunk->heap->mapped_bytes >= chunk->bytes); /* P8 */
     chunk->heap->mapped_bytes -= chunk->bytes;
     pool->chunks.by_id[chunk->id] = NULL;
-    (void)tn_chunk_set_add(&pool->chunks.free_ids, chunk);
+    (void)tn_chunk_set_add(&pool->chunks.free_ids, chunk); /* its id alone */
     pool->chunks.count -= 1;
 }
 

@@ -51,13 +51,14 @@ static bool is_lender(const struct tn_arena *arena)
 
 struct tn_block *tn_heap_borrow(tarn_pool *pool, const struct tn_heap *heap, uint64_t bytes)
 {
-    struct tn_arena_walk walk = tn_arena_walk_begin(pool, bytes, LENDERS_MAX);
     struct tn_block *best = NULL;
+    struct tn_arena_walk walk;
     const struct tn_arena *other;
 
     TN_ASSERT(tn_pool_is_locked(pool) && !tn_arena_is_captured(heap->arena));
     if (bytes < LOAN_BYTES_MIN || pool->device->move_limit_bytes == 0)
         return NULL;
+    walk = tn_arena_walk_begin(pool, bytes, LENDERS_MAX);
     while ((other = tn_arena_walk_next(&walk)) != NULL) {
         const struct tn_heap *lender = other->heaps[heap->kind];
         struct tn_block *found;

@@ -129,10 +129,8 @@ static void choose(const tarn_pool *pool, const struct tn_want *want, struct tn_
 {
     struct candidates candidates;
     const struct tn_arena *arena = want->heap->arena;
-    /* A capture takes nothing of streams. */
-    struct tn_arena_walk walk =
-        tn_arena_walk_begin(tn_arena_is_captured(arena) ? NULL : pool, TN_PAGE_BYTES, DONORS_MAX);
     const struct tn_arena *other;
+    struct tn_arena_walk walk;
 
     if (pool->vacated.count + TN_MOVES_MAX > TN_VACATED_MAX || arena == &pool->idle)
         return;
@@ -142,6 +140,9 @@ static void choose(const tarn_pool *pool, const struct tn_want *want, struct tn_
         candidates.first[size] = CANDIDATES_MAX;
     add_arena(pool, &candidates, arena);
     add_arena(pool, &candidates, &pool->idle);
+    /* A capture takes nothing of streams. */
+    walk =
+        tn_arena_walk_begin(tn_arena_is_captured(arena) ? NULL : pool, TN_PAGE_BYTES, DONORS_MAX);
     while ((other = tn_arena_walk_next(&walk)) != NULL) {
         if (other != arena && !tn_arena_is_captured(other))
             add_arena(pool, &candidates, other);

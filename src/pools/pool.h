@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* pool.h -- a set of arenas with one lifetime.
  *
- *   P8   the counters equal the sums over blocks and chunks, by kind
+ *   P8   the counters equal the sums over blocks and chunks, by kind; the free ids of chunks are
+ *        those below all used ones that no chunk has
  *   P9   every segment's grower is a heap of this pool
- *   P14  retired_count is the number of arenas with a fence; arenas and blocks with a fence are of
- *        no order, and only LIVE and PENDING blocks have fences
+ *   P14  count is the number of arenas, and retired_count of those with a fence; arenas and blocks
+ *        with a fence are of no order, and only LIVE and PENDING blocks have fences
  *
  * A pool goes when its handle is given up and nothing claims the pool: no live block, route,
  * capture, hold, graph or checkpoint, and no call under way. Records are recycled, never freed: a
@@ -220,12 +221,12 @@ static inline struct tn_arena *tn_arena_next(const struct tn_arena *arena)
     return arena->in[TN_ARENAS_ALL].next;
 }
 
-/* A walk over the arenas that were used last, by way of those which may have a FREE block of some
- * size. The lock is held. */
+/* A walk over the arenas used last, which passes by those without a FREE block of some size. The lock
+ * is held, and no arena comes or goes meanwhile. */
 struct tn_arena_walk {
     struct tn_arena *next;
     unsigned left; /* arenas to look at, of which next is the first */
-    uint8_t gives; /* at least, as of P40 */
+    uint8_t gives; /* the least that an arena gives: P40 */
 };
 
 /* of: the pool; NULL: a walk over none. */
@@ -236,7 +237,7 @@ static inline struct tn_arena_walk tn_arena_walk_begin(const tarn_pool *of, uint
     if (of == NULL)
         return (struct tn_arena_walk){NULL, 0, 0};
     return (struct tn_arena_walk){of->arenas.lists.first[TN_ARENAS_ALL],
-                                  (unsigned)tn_min(count, of->arenas.count),
+                                  (unsigned)tn_min(count, of->arenas.count), /* P14 */
                                   (uint8_t)tn_log2_floor(bytes)};
 }
 
@@ -246,6 +247,7 @@ static inline struct tn_arena *tn_arena_walk_next(struct tn_arena_walk *walk)
     struct tn_arena *arena = walk->next;
     unsigned left = walk->left;
 
+    TN_ASSERT(left == 0 || arena != NULL);
     while (left > 0 && arena->gives < walk->gives) {
         arena = tn_arena_next(arena);
         left -= 1;

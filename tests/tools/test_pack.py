@@ -84,7 +84,7 @@ class Pack(unittest.TestCase):
         empty = with_records(allocations=0, events=0, sizes=b"", size_count=0)
         self.assertEqual(pack.unpack(pack.pack(empty)), empty)
 
-    def test_the_repository_has_the_bytes_that_pack_makes(self):
+    def test_the_repository_has_the_columns_that_pack_makes(self):
         stored = sorted((ROOT / "bench" / "traces").glob("*" + pack.SUFFIX))
         self.assertEqual(len(stored), 19)
         for path in stored:

@@ -470,14 +470,36 @@ TEST(broken, a_chunk_under_the_wrong_id_is_found)
 }
 
 /* P8 */
-TEST(broken, a_free_chunk_id_that_is_not_known_to_be_free_is_found)
+TEST(broken, wrong_free_ids_of_chunks_are_found)
 {
-    const struct tn_chunk taken = {.id = chunk->id};
+    struct tn_chunk_set *free_ids = &pool->chunks.free_ids;
+    const struct tn_chunk beyond = {.id = (uint32_t)pool->chunks.ids};
 
-    ck_assert(tn_chunk_set_add(&pool->chunks.free_ids, &taken));
+    OK(tarn_pool_validate(pool));
+    ck_assert(tn_chunk_set_add(free_ids, chunk)); /* its id is taken */
     unit_expect_corrupt(pool, "P8");
     unit_expect_sentence("whether a chunk's id is free is 1 ");
-    ck_assert_uint_eq(tn_chunk_set_take_first(&pool->chunks.free_ids), chunk->id);
+    ck_assert_uint_eq(tn_chunk_set_take_first(free_ids), chunk->id);
+    ck_assert(tn_chunk_set_add(free_ids, &beyond)); /* its id comes later */
+    unit_expect_corrupt(pool, "P8");
+    unit_expect_sentence("an owner's count of free ids is 1 ");
+    ck_assert_uint_eq(tn_chunk_set_take_first(free_ids), pool->chunks.ids);
+    pool->chunks.ids += 1; /* as if the last chunk had gone */
+    unit_expect_corrupt(pool, "P8");
+    unit_expect_sentence("whether a chunk's id is free is 0 ");
+    ck_assert(tn_chunk_set_add(free_ids, &beyond));
+    OK(tarn_pool_validate(pool));
+    ck_assert_uint_eq(tn_chunk_set_take_first(free_ids), beyond.id);
+    pool->chunks.ids -= 1;
+    OK(tarn_pool_validate(pool));
+}
+
+/* P14 */
+TEST(broken, a_wrong_count_of_arenas_is_found)
+{
+    pool->arenas.count += 1;
+    unit_expect_corrupt(pool, "P14");
+    pool->arenas.count -= 1;
     OK(tarn_pool_validate(pool));
 }
 

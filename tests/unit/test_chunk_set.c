@@ -92,11 +92,22 @@ TEST_LOOP(chunk_set, a_walk_finds_each_word_that_has_a_chunk, 0, 18)
     tn_chunk_set_free(&set);
 }
 
-/* _i: the binary logarithm of the room in words. Sometimes only half of the room is refilled, so that
- * portions of the map run empty. */
+/* The map, from the words. */
+static uint64_t map_of(const struct tn_chunk_set *set)
+{
+    uint64_t map = 0;
+
+    for (size_t word = 0; word < set->word_count; word++)
+        map |= (uint64_t)(set->words[word] != 0) << (word >> set->map_shift);
+    return map;
+}
+
+/* _i: the binary logarithm of the room in words, which is not always a power of two. Sometimes only half
+ * of the room is refilled, so that portions of the map run empty. */
 TEST_LOOP(chunk_set, the_lowest_chunk_is_taken_first, 0, 10)
 {
-    const size_t room = (size_t)TN_CHUNK_SET_BITS << _i;
+    const size_t words = ((size_t)1 << _i) + ((size_t)1 << _i) / 3;
+    const size_t room = TN_CHUNK_SET_BITS * words;
     struct tn_chunk_set set = {.words = NULL};
     bool *has = calloc(room, sizeof *has);
     uint64_t random = (uint64_t)_i;
@@ -120,6 +131,7 @@ TEST_LOOP(chunk_set, the_lowest_chunk_is_taken_first, 0, 10)
             while (!has[lowest])
                 lowest += 1;
             ck_assert_uint_eq(tn_chunk_set_take_first(&set), lowest);
+            ck_assert_uint_eq(set.map, map_of(&set));
             has[lowest] = false;
         }
     }

@@ -5,7 +5,7 @@
     pack.py pack FILE.trace... --to FOLDER             writes FOLDER/NAME.columns.xz
     pack.py unpack FILE.columns.xz... --to FOLDER      writes FOLDER/NAME.trace
 
-A packed trace has the trace's records as columns, behind xz (docs/traces.md). Packed traces together have at most
+A packed trace has the trace's records as columns, compressed by xz (docs/traces.md). Packed traces together have at most
 3 MB. The same trace always gives the same bytes. A file that is damaged, no trace, or larger than a trace is when
 unpacked, is refused. The exit status is 1 when something was refused.
 """
@@ -24,7 +24,7 @@ import convert
 
 PACKED_MAX = 3_000_000  # of all files in a folder
 TRACE_MAX = 16 << 20
-COLUMNS_MAX = 2 * TRACE_MAX  # a record may take one byte more in columns
+COLUMNS_MAX = 2 * TRACE_MAX  # a record may take one byte more in columns, and sizes take six
 LIVE_MAX = 1 << 16  # each free moves up to as many numbers
 SIZE_BYTES = 6
 TRACE, SUFFIX = ".trace", ".columns.xz"
@@ -118,8 +118,8 @@ class Blocks:
 
 
 def columns_of(trace):
-    """Fixed header and texts; sizes by bytes, all lowest bytes first; then varints: how many runs of records of one
-    kind there are, these runs, places of allocations, ranks of frees, and what uses and other records have."""
+    """Fixed header and texts. Sizes by bytes: all lowest bytes first. Then varints: how many runs there are of records
+    of one kind, the runs, places of allocations, ranks of frees, what uses and other records have."""
     at, _, size_count = read_head(trace)
     check_sum(trace)
     numbers = iter(read_numbers(trace, at))
