@@ -29,6 +29,7 @@
 #include "driver/progress.h"
 #include "heap/bins.h"
 #include "heap/births.h"
+#include "heap/check.h"
 #include "heap/heap.h"
 #include "heap/inbox.h"
 #include "heap/live_index.h"
@@ -348,28 +349,6 @@ void tn_chunk_pass(struct tn_chunk *chunk, struct tn_heap *heap);
 
 /* The heap grows the segment from now on; NULL: none. */
 void tn_segment_set_grower(struct tn_segment *segment, struct tn_heap *heap);
-
-/* Whether the block is one that may keep a heap of idle memory (P2). */
-static inline bool tn_block_may_keep(const struct tn_block *block)
-{
-    return block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_DISCARDED;
-}
-
-/* The heap that owns the chunks under the block; NULL: it is UNMAPPED. */
-static inline struct tn_heap *tn_block_owner(const struct tn_block *block)
-{
-    if (!tn_block_may_keep(block))
-        return block->heap;
-    return atomic_load_explicit(&tn_segment_chunk_at(block->segment, block->offset)->heap,
-                                memory_order_relaxed);
-}
-
-/* Whether the block may have its heap where this one owns its chunks (P2). */
-static inline bool tn_block_may_be_of(const struct tn_block *block, const struct tn_heap *owner)
-{
-    return block->heap == owner ||
-           (tn_block_may_keep(block) && block->heap->is_idle && owner->of_captures);
-}
 
 /* The chunk under the block's byte at this offset of the segment. */
 static inline struct tn_chunk *tn_block_chunk_at(const struct tn_block *block, uint64_t offset)

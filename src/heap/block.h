@@ -38,6 +38,7 @@
 #include "base/hot.h"
 #include "base/order.h"
 #include "vmm/chunk.h"
+#include "vmm/segment.h"
 
 struct tn_fence;
 struct tn_use;
@@ -309,5 +310,20 @@ struct tn_block *tn_block_split_below(struct tn_block_store *store, struct tn_bl
 
 /* Joins the upper neighbour to the block and gives its record back. */
 void tn_block_coalesce_next(struct tn_block_store *store, struct tn_block *block);
+
+/* Whether the block is one that may keep a heap of idle memory (P2). */
+static inline bool tn_block_may_keep(const struct tn_block *block)
+{
+    return block->state == TN_BLOCK_LIVE || block->state == TN_BLOCK_DISCARDED;
+}
+
+/* The heap that owns the chunks under the block; NULL: it is UNMAPPED. */
+static inline struct tn_heap *tn_block_owner(const struct tn_block *block)
+{
+    if (!tn_block_may_keep(block))
+        return block->heap;
+    return atomic_load_explicit(&tn_segment_chunk_at(block->segment, block->offset)->heap,
+                                memory_order_relaxed);
+}
 
 #endif

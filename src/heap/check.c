@@ -13,7 +13,6 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "heap/arena.h"
 #include "heap/live_index.h"
 
 tarn_status tn_corrupt(const char *invariant, const char *what, uint64_t stored, uint64_t computed)

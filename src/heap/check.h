@@ -32,6 +32,13 @@ TARN_MUST_CHECK tarn_status tn_corrupt(const char *invariant, const char *what, 
             return tn_corrupt(invariant, what, stored_value, computed_value);                      \
     } while (0)
 
+/* Whether the block may have its heap where this one owns its chunks (P2). */
+static inline bool tn_block_may_be_of(const struct tn_block *block, const struct tn_heap *owner)
+{
+    return block->heap == owner ||
+           (tn_block_may_keep(block) && block->heap->is_idle && owner->of_captures);
+}
+
 /* Each returns TARN_OK, or CORRUPT for the first broken invariant.
  *   tn_block_check         the block alone, in constant time: P2 at both of its ends, P4, P5, P6,
  *                          P18, P20
