@@ -279,7 +279,7 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     tarn_block block;
     uint64_t mark;
 
-    (void)alarm(5); /* it must not hang; a signal ends it */
+    (void)alarm(60); /* it must not hang; a signal ends it. A busy machine may take seconds */
     FORKED(tarn_free(address));
     FORKED(tarn_free_on(address, m->stream));
     FORKED(tarn_record_stream(address, m->side));
