@@ -66,8 +66,8 @@ class Svg:
     def line(self, x1, y1, x2, y2, color, width=1.0, dash=""):
         thick = f' stroke-width="{width:g}"' if width != 1 else ""
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
-        self.parts.append(f'<line x1="{at(x1)}" y1="{at(y1)}" x2="{at(x2)}" y2="{at(y2)}" '
-                          f'stroke="{color}"{thick}{dashed}/>')
+        end = f"H{at(x2)}" if y1 == y2 else f"V{at(y2)}" if x1 == x2 else f"L{at(x2)} {at(y2)}"
+        self.parts.append(f'<path d="M{at(x1)} {at(y1)}{end}" stroke="{color}"{thick}{dashed}/>')
 
     def rect(self, x, y, width, height, color):
         self.parts.append(f'<rect x="{at(x)}" y="{at(y)}" width="{at(width)}" '
