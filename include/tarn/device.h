@@ -75,6 +75,7 @@ typedef enum tarn_null_stream {
  *   unrouted                            adopt, refuse or allow.
  *   null_stream                         legacy or per_thread.
  *   move_limit_bytes                    A number of bytes, or none for TARN_NO_MOVES.
+ *   history_bytes                       A number of bytes.
  *   roundup_power2_divisions            A number for all sizes, or a list such as
  *                                       [64:8,256:4,>:1]. Here 8 counts from 64 MiB to below 128
  *                                       MiB, and below 64 MiB as the first of the list. 4 counts
@@ -125,6 +126,11 @@ typedef struct tarn_device_options {
      * or is lent in place, when it is found idle. So the addresses of a pool with several streams
      * depend on the GPU's pace; with TARN_NO_MOVES they do not. */
     size_t move_limit_bytes;
+
+    /* The bytes of a ring with the history of the device's blocks, at least 64 KiB; 0: no history.
+     * The ring is a file in memory, which outlives a killed process: see docs/history.md. With a
+     * history, threads that share a stream's memory wait for each other. */
+    size_t history_bytes;
 } tarn_device_options;
 
 #define TARN_DEVICE_OPTIONS_INIT TARN_SIZED(tarn_device_options)

@@ -15,8 +15,11 @@
 
 static const uint64_t region_bytes_max = 4 * TN_TIB;
 static const uint64_t region_bytes_min = TN_GIB;
+static const uint64_t history_bytes_min = 64 * TN_KIB;
+static const uint64_t history_bytes_max = 64 * TN_GIB;
 
 #define REGION_RULE "a power of two from 1 GiB to 4 TiB"
+#define HISTORY_RULE "0, or from 64 KiB to 64 GiB"
 #define SIZE_RULE "a number of bytes, or one with K, M, G or T behind it, below 8388608T"
 #define CACHE_RULE SIZE_RULE "; 0: 256 MiB; or none: no cache"
 
@@ -28,6 +31,11 @@ static bool is_region_bytes(uint64_t bytes)
 static bool is_division(uint64_t divisions)
 {
     return divisions <= UINT32_MAX && (divisions == 0 || tn_is_power_of_two(divisions));
+}
+
+static bool is_history_bytes(uint64_t bytes)
+{
+    return bytes == 0 || (bytes >= history_bytes_min && bytes <= history_bytes_max);
 }
 
 tarn_status tn_device_options_complete(tarn_device_options *options)
@@ -42,6 +50,8 @@ tarn_status tn_device_options_complete(tarn_device_options *options)
         return tn_bad_argument("unrouted is not one of tarn_unrouted");
     if ((unsigned)options->null_stream > TARN_NULL_STREAM_PER_THREAD)
         return tn_bad_argument("null_stream is not one of tarn_null_stream");
+    if (!is_history_bytes(options->history_bytes))
+        return tn_bad_argument("history_bytes must be " HISTORY_RULE);
     for (int i = 0; i < TARN_ROUNDUP_SIZES; i++) {
         if (!is_division(options->roundup_power2_divisions[i]))
             return tn_bad_argument("each of roundup_power2_divisions must be 0 or a power of two");
@@ -95,6 +105,14 @@ static bool read_move_limit(struct tn_words value, void *settings)
     tarn_device_options *options = settings;
 
     return read_bytes_or_none(value, &options->move_limit_bytes);
+}
+
+static bool read_history(struct tn_words value, void *settings)
+{
+    tarn_device_options *options = settings;
+
+    return tn_words_size(value, &options->history_bytes) &&
+           is_history_bytes(options->history_bytes);
 }
 
 static bool read_region(struct tn_words value, void *settings)
@@ -217,6 +235,7 @@ static const struct tn_conf_key keys[] = {
     {"unrouted", read_unrouted, "adopt, refuse or allow"},
     {"null_stream", read_null_stream, "legacy or per_thread"},
     {"move_limit_bytes", read_move_limit, SIZE_RULE "; 0: no limit; or none: no moves"},
+    {"history_bytes", read_history, HISTORY_RULE ", as 16M or a number of bytes"},
     {"roundup_power2_divisions", read_divisions,
      "0 or a power of two below 2^32; or a list of such numbers for rising powers of two from 1 to 32768 "
      "(MiB), then for those above: [64:8,256:4,>:1]"},

@@ -31,6 +31,7 @@
 #include "heap/births.h"
 #include "heap/check.h"
 #include "heap/heap.h"
+#include "heap/history.h"
 #include "heap/inbox.h"
 #include "heap/live_index.h"
 #include "heap/pool_index.h"
@@ -58,9 +59,10 @@ struct tn_arena_counters {
 
 /* Whether an arena may allocate, or free, in the steady state: see heap/steady.h. */
 enum tn_steadiness {
-    TN_NOT_STEADY,    /* the pool's lock is needed */
-    TN_STEADY,        /* no other thread looks at its index */
-    TN_STEADY_SHARED, /* others may: the arena has an inbox */
+    TN_NOT_STEADY,      /* the pool's lock is needed */
+    TN_STEADY,          /* no other thread looks at its index */
+    TN_STEADY_SHARED,   /* others may: the arena has an inbox */
+    TN_STEADY_RECORDED, /* as STEADY, and what happens is written to the arena's history */
 };
 
 /* The lists which a pool has of its arenas. */
@@ -174,6 +176,7 @@ struct tn_heaps {
     struct tn_index_entry by_stream; /* P38 */
     /* In a capture: the nodes which its next work comes after; see pools/pending.h. */
     struct tn_ancestry ancestry;
+    struct tn_ring_writer history; /* without a ring where the device keeps none */
 };
 
 static inline struct tn_heaps *tn_arena_heaps(const struct tn_arena *arena)
@@ -182,6 +185,17 @@ static inline struct tn_heaps *tn_arena_heaps(const struct tn_arena *arena)
 }
 
 _Static_assert(offsetof(struct tn_heaps, of) == 0, "an arena's first heap leads to all of them");
+
+/* Where the arena's events are written. The arena has heaps. */
+static inline struct tn_ring_writer *tn_arena_history(const struct tn_arena *arena)
+{
+    return &tn_arena_heaps(arena)->history;
+}
+
+static inline bool tn_arena_is_recorded(const struct tn_arena *arena)
+{
+    return tn_arena_history(arena)->ring != NULL;
+}
 
 _Static_assert(offsetof(struct tn_arena, counters) == 64, "a cache line");
 _Static_assert(sizeof(struct tn_arena) <= 512,
@@ -196,6 +210,8 @@ struct tn_arena_owner {
     struct tn_block_store *store;
     struct tn_heaps *heaps; /* of the arena, zeroed or left by another arena without memory */
     struct tn_segment *const *segments; /* the owner's first segment; for checks alone */
+    struct tn_ring *history;            /* NULL: none is kept */
+    uint64_t history_id;                /* never another arena's in this history */
 };
 
 /* Heaps for an arena; NULL: no memory. Those which no arena gets are given back. */

@@ -74,6 +74,7 @@ bool tn_sharing_free_here(struct tn_arena *arena, const struct tn_chunk *chunk, 
 {
     bool shared = arena->frees == TN_STEADY_SHARED;
     uint64_t offset;
+    uint64_t sequence;
     struct tn_block *block;
 
     TN_ASSERT(tn_arena_is_locked(arena));
@@ -82,8 +83,12 @@ bool tn_sharing_free_here(struct tn_arena *arena, const struct tn_chunk *chunk, 
     block = shared ? tn_live_close_at(chunk, offset) : tn_live_open_at(chunk, offset);
     if (block == NULL || block->state != TN_BLOCK_LIVE)
         return false;
-    if (tn_loose_free(arena, block->heap, block))
+    sequence = block->sequence;
+    if (tn_loose_free(arena, block->heap, block)) {
+        if (arena->frees == TN_STEADY_RECORDED)
+            tn_history_free(tn_arena_history(arena), sequence);
         return true;
+    }
     if (shared)
         tn_live_update(block); /* P23: open again */
     return false;

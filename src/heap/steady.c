@@ -181,7 +181,8 @@ bool tn_steady_share(struct tn_arena *arena)
         atomic_store_explicit(&arena->inbox, made, memory_order_release);
         made = NULL;
     }
-    if (!arena->shared && arena->pool != NULL && tn_arena_inbox(arena) != NULL) {
+    if (!arena->shared && arena->pool != NULL && !tn_arena_is_recorded(arena) &&
+        tn_arena_inbox(arena) != NULL) {
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
             tn_loose_empty(arena, arena->heaps[kind]); /* they are still open in the index */
         arena->shared = true;
@@ -307,7 +308,24 @@ bool tn_steady_allocate_and_note_birth(struct tn_arena *arena, const struct tn_s
 bool tn_arena_receive_and_allocate(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
                                    void **address)
 {
-    return tn_arena_allocate_inline(arena, requested, alignment, true, address);
+    const struct tn_block *block = tn_steady_get(arena, requested, alignment, true);
+
+    if (block == NULL)
+        return false;
+    *address = tn_steady_address(block);
+    return true;
+}
+
+bool tn_arena_allocate_and_record(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
+                                  void **address)
+{
+    const struct tn_block *block = tn_steady_get(arena, requested, alignment, false);
+
+    if (block == NULL)
+        return false;
+    tn_history_alloc(tn_arena_history(arena), block);
+    *address = tn_steady_address(block);
+    return true;
 }
 
 /* By a thread other than the arena's user. */
@@ -471,6 +489,8 @@ void tn_steady_end(struct tn_arena *arena)
 
 void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms)
 {
+    enum tn_steadiness steady;
+
     TN_ASSERT(tn_arena_is_locked(arena));
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
         TN_ASSERT(arena->heaps[kind]->loose == NULL &&
@@ -481,8 +501,9 @@ void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms
     arena->asks_below_peak = tn_arena_asks_below_peak(arena);
     arena->asks_at = (int64_t)arena->fallen_bytes - arena->asks_below_peak;
     arena->coalesces = terms->coalesces;
-    arena->allocates = terms->allocates ? TN_STEADY : TN_NOT_STEADY;
-    arena->frees = terms->frees ? TN_STEADY : TN_NOT_STEADY;
+    steady = tn_arena_is_recorded(arena) ? TN_STEADY_RECORDED : TN_STEADY;
+    arena->allocates = (uint8_t)(terms->allocates ? steady : TN_NOT_STEADY);
+    arena->frees = (uint8_t)(terms->frees ? steady : TN_NOT_STEADY);
     if (terms->allocates && arena->shared)
         open_inbox(arena);
     if (terms->allocates && arena->divided)

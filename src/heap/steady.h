@@ -45,17 +45,16 @@ static TN_ALWAYS_INLINE uint64_t tn_steady_next_sequence(struct tn_arena *arena)
     return arena->sequence - 1;
 }
 
-/* Makes the block LIVE, which was taken with these bytes and this request; returns its address. */
-static TN_ALWAYS_INLINE void *tn_steady_make_live(struct tn_arena *arena, struct tn_heap *heap,
-                                                  struct tn_block *block, uint64_t bytes,
-                                                  uint64_t requested)
+/* Makes the block LIVE, which was taken with these bytes and this request. */
+static TN_ALWAYS_INLINE void tn_steady_make_live(struct tn_arena *arena, struct tn_heap *heap,
+                                                 struct tn_block *block, uint64_t bytes,
+                                                 uint64_t requested)
 {
     block->sequence = tn_steady_next_sequence(arena);
     block->state = TN_BLOCK_LIVE;
     tn_arena_count_allocation(arena, heap, bytes, requested);
     TN_CHECK_TOUCHED(block);
     TN_CHECK_TURN(heap);
-    return (void *)(uintptr_t)tn_block_address(block);
 }
 
 /* Computed: a program's sizes would mislead a branch. */
@@ -65,16 +64,16 @@ static TN_ALWAYS_INLINE struct tn_heap *tn_steady_heap_for(struct tn_arena *aren
     return arena->heaps[tn_kind_of(bytes)];
 }
 
-static TN_ALWAYS_INLINE bool tn_arena_allocate_inline(struct tn_arena *arena, uint64_t requested,
-                                                      uint64_t alignment, bool shared,
-                                                      void **address)
+/* The block, LIVE; NULL: none. */
+static TN_ALWAYS_INLINE struct tn_block *tn_steady_get(struct tn_arena *arena, uint64_t requested,
+                                                       uint64_t alignment, bool shared)
 {
     uint64_t bytes = tn_block_bytes_for(arena->rounding, requested);
     struct tn_heap *heap = tn_steady_heap_for(arena, bytes);
     struct tn_block *block;
 
     if (shared && !tn_sharing_receive(arena, heap, alignment, bytes))
-        return false;
+        return NULL;
     block = heap->loose;
     if (TN_LIKELY(tn_loose_fits(block, bytes, alignment))) {
         heap->loose = NULL; /* live bytes are as before the free: no peak of the heap's */
@@ -84,24 +83,39 @@ static TN_ALWAYS_INLINE bool tn_arena_allocate_inline(struct tn_arena *arena, ui
         block = tn_steady_take(arena, heap, requested, alignment, bytes);
     }
     if (TN_UNLIKELY(block == NULL))
-        return false;
+        return NULL;
     block->requested = requested;
-    *address = tn_steady_make_live(arena, heap, block, bytes, requested);
-    return true;
+    tn_steady_make_live(arena, heap, block, bytes, requested);
+    return block;
+}
+
+static TN_ALWAYS_INLINE void *tn_steady_address(const struct tn_block *block)
+{
+    return (void *)(uintptr_t)tn_block_address(block);
 }
 
 bool tn_arena_receive_and_allocate(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
                                    void **address);
+bool tn_arena_allocate_and_record(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
+                                  void **address);
 
 /* Allocates from an arena that is locked, or whose owner has entered. */
 static TN_ALWAYS_INLINE bool tn_arena_allocate(struct tn_arena *arena, uint64_t requested,
                                                uint64_t alignment, void **address)
 {
     TN_ASSERT(tn_arena_is_locked(arena));
-    if (TN_LIKELY(arena->allocates == TN_STEADY))
-        return tn_arena_allocate_inline(arena, requested, alignment, false, address);
-    return arena->allocates == TN_STEADY_SHARED &&
-           tn_arena_receive_and_allocate(arena, requested, alignment, address);
+    if (TN_LIKELY(arena->allocates == TN_STEADY)) {
+        const struct tn_block *block = tn_steady_get(arena, requested, alignment, false);
+
+        if (TN_UNLIKELY(block == NULL))
+            return false;
+        *address = tn_steady_address(block);
+        return true;
+    }
+    if (arena->allocates == TN_STEADY_SHARED)
+        return tn_arena_receive_and_allocate(arena, requested, alignment, address);
+    return arena->allocates == TN_STEADY_RECORDED &&
+           tn_arena_allocate_and_record(arena, requested, alignment, address);
 }
 
 /* For an allocation: facts that must still hold for an arena found without a lock. */
@@ -161,7 +175,8 @@ static TN_ALWAYS_INLINE bool tn_arena_reissue(struct tn_arena *arena, uint64_t r
         TN_UNLIKELY(block->requested != requested))
         return false;
     heap->loose = NULL;
-    *address = tn_steady_make_live(arena, heap, block, bytes, requested);
+    tn_steady_make_live(arena, heap, block, bytes, requested);
+    *address = tn_steady_address(block);
     return true;
 }
 

@@ -29,12 +29,31 @@ static inline void count_live(tarn_pool *pool, enum tn_heap_kind kind, const str
     counters->risen = true;
 }
 
+/* The arena is stopped, or asleep. */
+static inline void record_live(const struct tn_block *block)
+{
+    const struct tn_arena *arena = block->heap->arena;
+
+    TN_ASSERT(block->state == TN_BLOCK_LIVE);
+    if (tn_arena_is_recorded(arena))
+        tn_history_alloc(tn_arena_history(arena), block);
+}
+
+static inline void record_not_live(const struct tn_block *block)
+{
+    const struct tn_arena *arena = block->heap->arena;
+
+    if (tn_arena_is_recorded(arena))
+        tn_history_free(tn_arena_history(arena), block->sequence);
+}
+
 void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block)
 {
     uint64_t bytes = tn_block_bytes(block);
 
     make_live(tn_block_chunk_at(block, block->offset), block, block->own_order,
               block->may_have_claims);
+    record_live(block);
     count_live(pool, tn_kind_of(bytes), &(struct tn_tally){1, bytes, block->requested});
     TN_ASSERT(tn_live_find(pool, tn_block_address(block)) == block); /* P5 */
 }
@@ -49,6 +68,7 @@ void tn_pool_revive(struct tn_chunk *chunk, struct tn_block *block, uint64_t req
     block->requested = requested;
     block->sequence = sequence;
     make_live(chunk, block, true, false); /* P18 */
+    record_live(block);
     tally->count += 1;
     tally->bytes += tn_block_bytes(block);
     tally->requested += requested;
@@ -81,6 +101,8 @@ void tn_pool_leave_live(tarn_pool *pool, struct tn_block *block)
         tn_metrics_remove_block(metrics, TN_DISCARDED_BLOCKS, tn_block_bytes(block));
     else
         count_not_live(metrics, block);
+    if (block->state == TN_BLOCK_LIVE)
+        record_not_live(block);
     tn_live_remove(block);
 }
 
@@ -89,6 +111,7 @@ void tn_pool_discard_live(tarn_pool *pool, struct tn_block *block)
     TN_ASSERT(block->state == TN_BLOCK_LIVE);
     TN_ASSERT(tn_pool_is_locked(pool));
     block->state = TN_BLOCK_DISCARDED;
+    record_not_live(block);
     tn_live_update(block); /* P23 */
     count_not_live(pool->counters.metrics, block);
     if (tn_metrics_add_block(pool->counters.metrics, TN_DISCARDED_BLOCKS, tn_block_bytes(block)))

@@ -6,6 +6,7 @@
 #ifndef TARN_POOLS_DEVICE_H
 #define TARN_POOLS_DEVICE_H
 
+#include "base/ring_file.h"
 #include "claims/fence.h"
 #include "heap/pool_index.h"
 #include "heap/rounding.h"
@@ -58,6 +59,13 @@ struct tn_pool_lists {
     uint64_t round; /* of visits; guarded by the DEVICE lock */
 };
 
+/* The events of a device's blocks, where they are kept. */
+struct tn_history {
+    struct tn_ring_file file; /* no head: none are kept; all but the last field immutable */
+    struct tn_ring ring;
+    atomic_uint_fast64_t arena_count; /* arenas so far */
+};
+
 struct tarn_device {
     _Atomic uint64_t magic; /* TN_DEVICE_MAGIC; 0 in a recycled record */
     tarn_device *next;      /* guarded by the PROCESS lock; links recycled records */
@@ -99,6 +107,7 @@ struct tarn_device {
     atomic_uint_fast64_t contents_bytes;  /* of checkpoints, in blocks of the default pool */
     atomic_uint_fast64_t exec_bytes;      /* that instantiations of graphs took from the driver */
     struct tn_device_counters counters;
+    struct tn_history history;
 };
 
 #define TN_DEVICE_MAGIC 0x54446576ULL

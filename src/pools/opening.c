@@ -42,9 +42,37 @@ static tarn_status check_granularity(struct tn_gpu *gpu)
     return status;
 }
 
+/* bytes: 0: no history is kept. */
+static tarn_status init_history(struct tn_history *history, uint64_t bytes)
+{
+    char folder[TN_RING_FOLDER_MAX];
+    const size_t page_count = (size_t)(bytes / TN_RING_PAGE_BYTES);
+
+    *history = (struct tn_history){.file = {.fd = -1}};
+    if (page_count == 0)
+        return TARN_OK;
+    if (!tn_ring_file_make(&history->file, tn_ring_folder(folder, sizeof folder) ? folder : NULL,
+                           page_count))
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a history of %llu bytes",
+                       (unsigned long long)bytes);
+    if (tn_ring_init(&history->ring, tn_ring_file_pages(&history->file), page_count))
+        return TARN_OK;
+    tn_ring_file_remove(&history->file);
+    return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for the pages of a history");
+}
+
+static void fini_history(struct tn_history *history)
+{
+    if (history->file.head == NULL)
+        return;
+    tn_ring_drop(&history->ring);
+    tn_ring_file_remove(&history->file);
+}
+
 static void fini_device(tarn_device *device)
 {
     TN_ASSERT(device->pools == NULL);
+    fini_history(&device->history);
     tn_callbacks_fini(&device->oom_observers);
     tn_callbacks_fini(&device->free_callbacks);
     tn_streams_fini(&device->streams);
@@ -69,9 +97,12 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     status = check_granularity(&device->gpu);
     if (status != TARN_OK)
         goto close_gpu;
-    status = tn_regions_init(&device->regions, &device->gpu, options->region_bytes);
+    status = init_history(&device->history, options->history_bytes);
     if (status != TARN_OK)
         goto close_gpu;
+    status = tn_regions_init(&device->regions, &device->gpu, options->region_bytes);
+    if (status != TARN_OK)
+        goto drop_history;
     atomic_store(&device->budget.limit_bytes, options->limit_bytes);
     tn_budget_set_fraction(&device->budget, options->memory_fraction, device->gpu.total_bytes);
     device->budget.ordinal = ordinal;
@@ -91,6 +122,8 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     if (status != TARN_OK)
         fini_device(device);
     return status;
+drop_history:
+    fini_history(&device->history);
 close_gpu:
     tn_gpu_close(&device->gpu);
     return status;

@@ -16,16 +16,22 @@ static struct tn_records pool_records = TN_RECORDS_INIT_KEEPING(struct tarn_pool
 void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_heaps *heaps,
                         struct tn_order order)
 {
+    struct tn_history *history = &pool->device->history;
+    bool recorded = history->file.head != NULL;
+
     TN_ASSERT(tn_pool_is_locked(pool) && tn_arena_is_locked(arena));
     tn_arena_init(arena,
-                  &(struct tn_arena_owner){.pool = pool,
-                                           .rounding = pool->rounding,
-                                           .epoch = &pool->device->gpu.epoch,
-                                           .store = &pool->store,
-                                           .heaps = heaps,
-                                           .segments = tn_order_equal(order, TN_ORDER_NONE)
-                                                           ? &pool->segments.dormant.first
-                                                           : &pool->segments.first},
+                  &(struct tn_arena_owner){
+                      .pool = pool,
+                      .rounding = pool->rounding,
+                      .epoch = &pool->device->gpu.epoch,
+                      .store = &pool->store,
+                      .heaps = heaps,
+                      .segments = tn_order_equal(order, TN_ORDER_NONE)
+                                      ? &pool->segments.dormant.first
+                                      : &pool->segments.first,
+                      .history = recorded ? &history->ring : NULL,
+                      .history_id = recorded ? atomic_fetch_add(&history->arena_count, 1) : 0},
                   order);
 }
 

@@ -36,6 +36,7 @@ static void expect_same(const tarn_device_options *a, const tarn_device_options 
     EXPECT(a->no_record_stream_reuse == b->no_record_stream_reuse);
     EXPECT(a->null_stream == b->null_stream);
     EXPECT(a->move_limit_bytes == b->move_limit_bytes);
+    EXPECT(a->history_bytes == b->history_bytes);
 }
 
 static const char *write_kept(size_t bytes, char text[32])

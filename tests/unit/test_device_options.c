@@ -105,6 +105,10 @@ TEST(device_options, each_key_sets_its_option)
     ck_assert_uint_eq(options.move_limit_bytes, TARN_NO_MOVES);
     OK(tn_device_options_override(&options, "move_limit_bytes:0"));
     ck_assert_uint_eq(options.move_limit_bytes, 0);
+    OK(override("history_bytes:16M"));
+    ck_assert_uint_eq(options.history_bytes, 16 * MIB);
+    OK(tn_device_options_override(&options, "history_bytes:0"));
+    ck_assert_uint_eq(options.history_bytes, 0);
     OK(override("null_stream:per_thread"));
     ck_assert_int_eq(options.null_stream, TARN_NULL_STREAM_PER_THREAD);
     OK(tn_device_options_override(&options, "null_stream:legacy"));
@@ -155,6 +159,9 @@ static const char *const wrong[][3] = {
     {"cache_limit_bytes", "None", "or none: no cache"},
     {"pinned_cache_limit_bytes", "lots", "a number of bytes"},
     {"move_limit_bytes", "None", "or none: no moves"},
+    {"history_bytes", "65535", "0, or from 64 KiB to 64 GiB"},
+    {"history_bytes", "65G", "0, or from 64 KiB to 64 GiB"},
+    {"history_bytes", "none", "0, or from 64 KiB to 64 GiB"},
     {"per_process_memory_fraction", "1.0001", "from 0 to 1; 0: no limit"},
     {"per_process_memory_fraction", "-0.5", "from 0 to 1; 0: no limit"},
     {"per_process_memory_fraction", "nan", "from 0 to 1; 0: no limit"},
@@ -238,6 +245,6 @@ TEST(device_options, a_key_that_is_none_is_named_beside_those_that_are)
         unit_expect_sentence(
             "limit_bytes, per_process_memory_fraction, cache_limit_bytes, "
             "pinned_cache_limit_bytes, region_bytes, unrouted, null_stream, move_limit_bytes, "
-            "roundup_power2_divisions, graph_capture_record_stream_reuse, expandable_segments, backend");
+            "history_bytes, roundup_power2_divisions, graph_capture_record_stream_reuse, expandable_segments, backend");
     }
 }

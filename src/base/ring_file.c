@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A file's name is tarn-USER-TIME-PROCESS.ring, TIME in 16 hexadecimal digits: names sort by age.
+ *
+ * In /dev/shm, any user may make files of any name. A file is therefore made only where none was, is
+ * opened only when it is no link, and removed only when it is the user's. */
+#include "base/ring_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/environment.h"
+
+enum { NAME_BYTES = 96, TRIES = 16 };
+
+static const uint8_t magic[8] = {0x89, 'T', 'R', 'I', 'N', 'G', '\r', '\n'};
+
+static uint64_t nanoseconds(clockid_t clock)
+{
+    struct timespec time;
+
+    (void)clock_gettime(clock, &time);
+    return (uint64_t)time.tv_sec * 1000000000U + (uint64_t)time.tv_nsec;
+}
+
+/* Whether the folder is the user's, and no other user may write there. */
+static bool is_own_folder(const char *folder)
+{
+    struct stat what;
+
+    return stat(folder, &what) == 0 && S_ISDIR(what.st_mode) && what.st_uid == geteuid() &&
+           (what.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+bool tn_ring_folder(char *folder, size_t bytes)
+{
+    const char *runtime = tn_environment("XDG_RUNTIME_DIR");
+    int length;
+
+    if (runtime == NULL || runtime[0] != '/' || !is_own_folder(runtime))
+        runtime = "/dev/shm";
+    length = snprintf(folder, bytes, "%s", runtime);
+    return length > 0 && (size_t)length < bytes && access(folder, W_OK | X_OK) == 0;
+}
+
+static void name_prefix(char *prefix, size_t bytes)
+{
+    int length = snprintf(prefix, bytes, "tarn-%lu-", (unsigned long)geteuid());
+
+    TN_ASSERT(length > 0 && (size_t)length < bytes);
+}
+
+static bool is_ring(const char *name)
+{
+    static const char suffix[] = ".ring";
+    char prefix[NAME_BYTES];
+    size_t length = strlen(name);
+
+    name_prefix(prefix, sizeof prefix);
+    return length < NAME_BYTES && length > sizeof suffix &&
+           strncmp(name, prefix, strlen(prefix)) == 0 &&
+           strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
+}
+
+/* Whether the user's file is of no process that runs. */
+static bool is_dead(int folder, const char *name)
+{
+    struct stat what;
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool dead;
+
+    if (fd < 0)
+        return false;
+    dead = fstat(fd, &what) == 0 && S_ISREG(what.st_mode) && what.st_uid == geteuid() &&
+           flock(fd, LOCK_EX | LOCK_NB) == 0;
+    (void)close(fd);
+    return dead;
+}
+
+/* The newest files of dead processes, oldest first. */
+struct kept {
+    char names[TN_RING_FILES_KEPT + 1][NAME_BYTES];
+    int count;
+};
+
+/* Adds a file; the oldest of too many is removed. */
+static void keep(struct kept *kept, int folder, const char *name)
+{
+    int at = kept->count;
+
+    TN_ASSERT(kept->count <= TN_RING_FILES_KEPT);
+    for (; at > 0 && strcmp(kept->names[at - 1], name) > 0; at--)
+        memcpy(kept->names[at], kept->names[at - 1], NAME_BYTES);
+    (void)snprintf(kept->names[at], NAME_BYTES, "%s", name);
+    kept->count += 1;
+    if (kept->count <= TN_RING_FILES_KEPT)
+        return;
+    (void)unlinkat(folder, kept->names[0], 0);
+    kept->count -= 1;
+    memmove(kept->names[0], kept->names[1], sizeof kept->names - NAME_BYTES);
+}
+
+/* Removes the files of dead processes but for the newest. Any step may fail: then more are left. */
+static void remove_old(const char *path)
+{
+    struct kept kept = {.count = 0};
+    DIR *folder = opendir(path);
+    const struct dirent *entry;
+
+    if (folder == NULL)
+        return;
+    while ((entry = readdir(folder)) != NULL) {
+        if (is_ring(entry->d_name) && is_dead(dirfd(folder), entry->d_name))
+            keep(&kept, dirfd(folder), entry->d_name);
+    }
+    (void)closedir(folder);
+}
+
+/* A new file of the user's in the folder, locked; its path is in file. -1: errno tells. */
+static int create(struct tn_ring_file *file, const char *folder)
+{
+    char prefix[NAME_BYTES];
+    int fd = -1;
+
+    name_prefix(prefix, sizeof prefix);
+    for (int i = 0; i < TRIES && fd < 0; i++) {
+        int length = snprintf(file->path, sizeof file->path, "%s/%s%016" PRIx64 "-%ld.ring", folder,
+                              prefix, nanoseconds(CLOCK_REALTIME), (long)getpid());
+
+        if (length < 0 || (size_t)length >= sizeof file->path) {
+            errno = ENAMETOOLONG;
+            break;
+        }
+        fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0 && errno != EEXIST)
+            break;
+    }
+    if (fd < 0)
+        file->path[0] = '\0';
+    else
+        (void)flock(fd, LOCK_EX | LOCK_NB); /* nobody else has it */
+    return fd;
+}
+
+/* Maps a file's bytes, which the folder has room for; NULL: errno tells, and there is no file. */
+static void *map_file(struct tn_ring_file *file, const char *folder)
+{
+    void *memory = MAP_FAILED;
+    int error;
+
+    file->fd = create(file, folder);
+    if (file->fd < 0)
+        return NULL;
+    error = posix_fallocate(file->fd, 0, (off_t)file->bytes);
+    if (error == 0) {
+        memory = mmap(NULL, file->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+        error = errno;
+    }
+    if (memory != MAP_FAILED)
+        return memory;
+    (void)unlink(file->path);
+    (void)close(file->fd);
+    file->path[0] = '\0';
+    file->fd = -1;
+    errno = error;
+    return NULL;
+}
+
+bool tn_ring_file_make(struct tn_ring_file *file, const char *folder, size_t page_count)
+{
+    void *memory = NULL;
+
+    TN_ASSERT(page_count > 0 && page_count < SIZE_MAX / TN_RING_PAGE_BYTES - 1);
+    *file = (struct tn_ring_file){.bytes = (page_count + 1) * TN_RING_PAGE_BYTES, .fd = -1};
+    if (folder != NULL) {
+        remove_old(folder);
+        memory = map_file(file, folder);
+        file->error = memory != NULL ? 0 : errno;
+    }
+    if (memory == NULL)
+        memory =
+            mmap(NULL, file->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    file->head = memory;
+    *file->head = (struct tn_ring_file_head){
+        .version = TN_RING_FILE_VERSION,
+        .page_bytes = TN_RING_PAGE_BYTES,
+        .page_count = page_count,
+        .process = (uint64_t)getpid(),
+        .began = nanoseconds(CLOCK_REALTIME),
+        .began_in_stamps = nanoseconds(CLOCK_MONOTONIC),
+    };
+    atomic_thread_fence(memory_order_release);
+    memcpy(file->head->magic, magic, sizeof magic); /* last: from now on it is a ring */
+    return true;
+}
+
+void tn_ring_file_remove(struct tn_ring_file *file)
+{
+    TN_ASSERT(file->head != NULL);
+    TN_ASSERT((file->fd < 0) == (file->path[0] == '\0'));
+    if (file->fd >= 0) {
+        (void)unlink(file->path);
+        (void)close(file->fd);
+    }
+    (void)munmap(file->head, file->bytes);
+    *file = (struct tn_ring_file){.fd = -1};
+}
+
+static bool read_at(int fd, size_t offset, void *bytes, size_t count)
+{
+    size_t done = 0;
+
+    while (done < count) {
+        ssize_t got = pread(fd, (char *)bytes + done, count - done, (off_t)(offset + done));
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+/* Whether the file has all the pages that its head promises. */
+static bool is_whole(int fd, const struct tn_ring_file_head *head)
+{
+    struct stat what;
+
+    return fstat(fd, &what) == 0 && S_ISREG(what.st_mode) && head->page_count > 0 &&
+           head->page_bytes == TN_RING_PAGE_BYTES &&
+           head->page_count < (uint64_t)INT64_MAX / TN_RING_PAGE_BYTES &&
+           (uint64_t)what.st_size >= (head->page_count + 1) * TN_RING_PAGE_BYTES;
+}
+
+enum tn_ring_opened tn_ring_reader_open(struct tn_ring_reader *reader, const char *path)
+{
+    enum tn_ring_opened opened = TN_RING_OPENED;
+
+    reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (reader->fd < 0)
+        return TN_RING_NO_FILE;
+    if (!read_at(reader->fd, 0, &reader->head, sizeof reader->head) ||
+        memcmp(reader->head.magic, magic, sizeof magic) != 0)
+        opened = TN_RING_FOREIGN;
+    else if (reader->head.version != TN_RING_FILE_VERSION)
+        opened = TN_RING_VERSION;
+    else if (!is_whole(reader->fd, &reader->head))
+        opened = TN_RING_FOREIGN;
+    if (opened != TN_RING_OPENED) {
+        (void)close(reader->fd);
+        reader->fd = -1;
+    }
+    return opened;
+}
+
+bool tn_ring_from_file(void *context, size_t offset, void *bytes, size_t count)
+{
+    const struct tn_ring_reader *reader = context;
+
+    TN_ASSERT(reader->fd >= 0);
+    return read_at(reader->fd, TN_RING_PAGE_BYTES + offset, bytes, count);
+}
+
+bool tn_ring_reader_is_alive(const struct tn_ring_reader *reader)
+{
+    TN_ASSERT(reader->fd >= 0);
+    if (flock(reader->fd, LOCK_SH | LOCK_NB) != 0)
+        return true;
+    (void)flock(reader->fd, LOCK_UN);
+    return false;
+}

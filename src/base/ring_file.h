@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+/* ring_file.h -- the file of a ring's pages, which outlives the process.
+ *
+ * The file is in memory: in the user's runtime folder, else in /dev/shm. It belongs to the user
+ * alone (mode 0600). A process removes its file at a clean end. Of dead processes' files the newest
+ * eight are kept, and the others are removed when the next process makes a file. A process locks its
+ * file with flock(): the system ends the lock with the process, whatever killed it.
+ *
+ * Where no file can be made, or the folder has no room, the pages are the process's own memory.
+ *
+ * A file begins with a page about the others. All numbers are the machine's own. A reader does not
+ * map the file, which could be cut short meanwhile, but copies parts of it.
+ *
+ * Locking: none; a file belongs to its caller. Files of other processes come and go. */
+#ifndef TARN_BASE_RING_FILE_H
+#define TARN_BASE_RING_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/ring.h"
+
+enum {
+    TN_RING_FILE_VERSION = 1,
+    TN_RING_FILES_KEPT = 8, /* of processes that were killed */
+    TN_RING_FOLDER_MAX = 200,
+    TN_RING_PATH_MAX = TN_RING_FOLDER_MAX + 100,
+};
+
+/* At the beginning of a file. */
+struct tn_ring_file_head {
+    uint8_t magic[8];
+    uint32_t version;
+    uint32_t page_bytes;
+    uint64_t page_count;      /* without this head's */
+    uint64_t process;         /* its pid */
+    uint64_t began;           /* nanoseconds since 1970 */
+    uint64_t began_in_stamps; /* the same moment, as stamps tell the time */
+};
+
+struct tn_ring_file {
+    struct tn_ring_file_head *head; /* the mapped memory; NULL: none */
+    size_t bytes;
+    int fd;                      /* -1: the memory is private */
+    int error;                   /* why it is private, an errno; 0: it is not */
+    char path[TN_RING_PATH_MAX]; /* empty: private */
+};
+
+/* The folder for files of this user's processes. False: none that may be written, and neither the
+ * user's alone nor /dev/shm. */
+bool tn_ring_folder(char *folder, size_t bytes);
+
+/* Makes a file in the folder for so many pages, or private memory; folder NULL: private memory.
+ * False: no memory, not even private. */
+bool tn_ring_file_make(struct tn_ring_file *file, const char *folder, size_t page_count);
+
+/* The pages of a file that was made. */
+static inline void *tn_ring_file_pages(const struct tn_ring_file *file)
+{
+    return (char *)file->head + TN_RING_PAGE_BYTES;
+}
+
+/* Unmaps the pages, and removes the file. */
+void tn_ring_file_remove(struct tn_ring_file *file);
+
+/* A file of any process, to be read. */
+struct tn_ring_reader {
+    int fd;
+    struct tn_ring_file_head head;
+};
+
+enum tn_ring_opened {
+    TN_RING_OPENED,
+    TN_RING_NO_FILE, /* it cannot be opened; errno tells */
+    TN_RING_FOREIGN, /* no ring, or one that is cut short */
+    TN_RING_VERSION, /* a ring of another version */
+};
+
+/* reader->fd is the caller's to close once the answer is OPENED. */
+enum tn_ring_opened tn_ring_reader_open(struct tn_ring_reader *reader, const char *path);
+
+/* A tn_ring_source; the context is a struct tn_ring_reader. */
+bool tn_ring_from_file(void *context, size_t offset, void *bytes, size_t count);
+
+/* Whether the process that made the file still runs, or a child that it has forked. */
+bool tn_ring_reader_is_alive(const struct tn_ring_reader *reader);
+
+#endif

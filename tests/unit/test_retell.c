@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a device's history tells is what its pools have: whatever was done. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include "observe/retell.h"
+#include "unit/unit.h"
+
+SUITE("what a history tells")
+
+enum { BLOCKS = 256, HISTORY_BYTES = 16 << 20, THREADS = 4 };
+
+static void open_world(void)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+
+    options.history_bytes = HISTORY_BYTES;
+    test_world_open_with(&options);
+    ck_assert_int_eq(world.device->history.file.error, 0);
+}
+
+GROUP(recorded, open_world, .end = test_world_close, .timeout = 120)
+
+static struct tn_told retell(void)
+{
+    struct tn_history *history = &world.device->history;
+    struct tn_told told;
+
+    OK(tn_retell(tn_ring_from_memory, &history->ring, history->ring.page_count, &told));
+    return told;
+}
+
+/* All live blocks of the pools, by their numbers. */
+struct listed {
+    tarn_block *blocks;
+    size_t count;
+};
+
+static int compare_numbers(const void *a, const void *b)
+{
+    uint64_t left = ((const tarn_block *)a)->sequence;
+    uint64_t right = ((const tarn_block *)b)->sequence;
+
+    return (left > right) - (left < right);
+}
+
+static void list(struct listed *all, tarn_pool *pool)
+{
+    tarn_block_list *of_pool;
+
+    OK(tarn_pool_blocks(pool, &of_pool));
+    if (of_pool->count > 0) {
+        all->blocks = realloc(all->blocks, (all->count + of_pool->count) * sizeof *all->blocks);
+        ck_assert_ptr_nonnull(all->blocks);
+        memcpy(all->blocks + all->count, of_pool->blocks, of_pool->count * sizeof *all->blocks);
+        all->count += of_pool->count;
+    }
+    tarn_block_list_destroy(of_pool);
+}
+
+/* That the history tells of the blocks that the pools have, and of no other; nothing is lost. */
+static void check_told(tarn_pool *third)
+{
+    struct tn_told told;
+    struct listed all = {NULL, 0};
+    bool right = true;
+
+    list(&all, world.default_pool);
+    list(&all, world.pool);
+    if (third != NULL)
+        list(&all, third);
+    told = retell();
+    ck_assert_uint_eq(told.lost_pages + told.lost_events + told.unknown_frees + told.broken_pages,
+                      0);
+    if (all.count > 0)
+        qsort(all.blocks, all.count, sizeof *all.blocks, compare_numbers);
+    ck_assert_uint_eq(told.count, all.count);
+    for (size_t i = 0; i < all.count; i++)
+        right = right && told.blocks[i].sequence == all.blocks[i].sequence &&
+                told.blocks[i].address == (uint64_t)(uintptr_t)all.blocks[i].address &&
+                told.blocks[i].bytes == all.blocks[i].block_bytes &&
+                told.blocks[i].requested == all.blocks[i].bytes;
+    ck_assert(right);
+    free(all.blocks);
+    tn_told_free(&told);
+}
+
+TEST(recorded, a_device_without_blocks_has_an_empty_history)
+{
+    struct tn_told told = retell();
+
+    ck_assert_uint_eq(told.count + told.event_count, 0);
+    tn_told_free(&told);
+}
+
+TEST(recorded, an_event_takes_16_bytes_at_most)
+{
+    enum { PAIRS = 100000 };
+    struct tn_ring *ring = &world.device->history.ring;
+    uint64_t taken = atomic_load(&ring->taken);
+    struct tn_told told;
+
+    for (int i = 0; i < PAIRS; i++)
+        OK(tarn_free(test_malloc((size_t)(i % 7 + 1) * 1000)));
+    taken = atomic_load(&ring->taken) - taken;
+    ck_assert_uint_le(taken * TN_RING_PAGE_BYTES, UINT64_C(16) * 2 * PAIRS);
+    told = retell();
+    ck_assert_uint_eq(told.event_count, 2 * PAIRS);
+    tn_told_free(&told);
+    check_told(NULL);
+}
+
+static uint64_t state;
+
+/* xorshift64*, S. Vigna, An experimental exploration of Marsaglia's xorshift generators (2016) */
+static uint32_t chance(uint32_t below)
+{
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    return (uint32_t)((state * 0x2545f4914f6cdd1d) >> 33) % below;
+}
+
+static tarn_pool *other;
+
+static size_t random_bytes(void)
+{
+    unsigned shift = chance(23);
+
+    return ((size_t)1 << shift) + chance((uint32_t)1 << shift);
+}
+
+/* A block of one of the pools, on one of the streams. */
+static void *random_block(bool captured)
+{
+    tn_cu_stream stream = captured || chance(2) == 0 ? world.stream : world.side;
+    void *address = NULL;
+
+    if (captured || chance(3) > 0)
+        OK(tarn_pool_malloc(captured || chance(2) == 0 ? world.pool : other, random_bytes(),
+                            chance(4) == 0 ? 4096 : 0, stream, &address));
+    else
+        OK(tarn_malloc(world.device, random_bytes(), stream, &address));
+    return address;
+}
+
+static void random_free(void *address)
+{
+    switch (chance(6)) {
+    case 0:
+        OK(tarn_free_on(address, world.side));
+        break;
+    case 1:
+        OK(tarn_record_stream(address, world.side));
+        OK(tarn_free(address));
+        break;
+    default:
+        OK(tarn_free(address));
+    }
+}
+
+/* A section of the world's pool, whose blocks are freed in it but for one. */
+static tarn_graph *random_graph(void **kept)
+{
+    tarn_capture *capture = test_capture_on(world.pool, world.stream, TARN_CAPTURE_THREAD_LOCAL);
+
+    *kept = random_block(true);
+    for (uint32_t i = chance(20); i > 0; i--)
+        OK(tarn_free(random_block(true)));
+    return test_capture_end(capture);
+}
+
+/* Restores the pool, forgets the blocks that are live no more, and frees those that are again. */
+static void restore(tarn_checkpoint *checkpoint, void **blocks)
+{
+    tarn_delta *delta = NULL;
+
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, &delta));
+    for (size_t i = 0; i < delta->freed_count; i++) {
+        for (size_t j = 0; j < BLOCKS; j++) {
+            if (blocks[j] == delta->freed[i].address)
+                blocks[j] = NULL;
+        }
+    }
+    check_told(other);
+    for (size_t i = 0; i < delta->revived_count; i++)
+        OK(tarn_free(delta->revived[i].block.address));
+    tarn_delta_destroy(delta);
+}
+
+TEST_LOOP(recorded, a_random_program_is_told_as_it_was, 0, 6)
+{
+    enum { STEPS = 4000, CHECKS = 50 };
+    tarn_checkpoint *checkpoint = NULL;
+    tarn_graph *graph = NULL;
+    void *blocks[BLOCKS] = {NULL};
+
+    state = (uint64_t)_i + 1;
+    other = test_pool("other");
+    for (int step = 0; step < STEPS; step++) {
+        void **block = &blocks[chance(BLOCKS)];
+
+        if (*block == NULL) {
+            *block = random_block(false);
+        } else {
+            random_free(*block);
+            *block = NULL;
+        }
+        if (chance(200) == 0 && graph == NULL && *block == NULL) {
+            graph = random_graph(block);
+        } else if (chance(200) == 0 && graph != NULL) {
+            OK(tarn_graph_replay(graph, world.stream));
+            OK(tarn_graph_destroy(graph));
+            graph = NULL;
+        }
+        if (chance(200) == 0 && checkpoint == NULL) {
+            OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.stream, &checkpoint));
+        } else if (chance(200) == 0 && checkpoint != NULL) {
+            restore(checkpoint, blocks);
+            OK(tarn_checkpoint_destroy(checkpoint));
+            checkpoint = NULL;
+        }
+        if (chance(300) == 0)
+            OK(tarn_device_trim(world.device, 0, NULL));
+        if (step % (STEPS / CHECKS) == 0)
+            check_told(other);
+    }
+    if (graph != NULL)
+        OK(tarn_graph_destroy(graph));
+    if (checkpoint != NULL)
+        OK(tarn_checkpoint_destroy(checkpoint));
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if (blocks[i] != NULL)
+            OK(tarn_free(blocks[i]));
+    }
+    check_told(other);
+    OK(tarn_pool_destroy(other));
+}
