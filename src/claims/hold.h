@@ -134,7 +134,7 @@ struct tn_holds {
     uint64_t awaited_serial; /* serial when holds were last awaited in vain; 0: never */
     /* Immutable: */
     tarn_pool *pool;             /* the holds' pool; never dereferenced */
-    uint64_t pool_serial;        /* rises with each pool of the device */
+    uint64_t pool_serial;        /* unique in the process; rises with each pool of the device */
     struct tn_pool_index *index; /* the device's */
     const struct tn_lock *lock;  /* the pool's lock, which guards the holds; for assertions */
     struct tn_gpu *gpu;

@@ -88,7 +88,6 @@ struct tarn_device {
     struct tn_lock lock;    /* rank DEVICE */
     struct tn_lock growing; /* rank GROW: the driver maps faster for one thread than for several */
     tarn_pool *pools;       /* guarded by lock; the default pool last */
-    uint64_t pool_serial;   /* of the newest pool; guarded by lock */
     struct tn_pool_index index; /* of all pools */
     struct tn_pool_lists lists;
     /* released pools that only a proof lets go, when last looked at */

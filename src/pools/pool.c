@@ -13,6 +13,9 @@
 
 static struct tn_records pool_records = TN_RECORDS_INIT_KEEPING(struct tarn_pool, name, lock);
 
+/* Of the newest pool of the process. Taken under the DEVICE lock, serials rise in a device's list. */
+static atomic_uint_fast64_t last_serial;
+
 void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_heaps *heaps,
                         struct tn_order order)
 {
@@ -95,8 +98,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
                                     .user_count = &device->user_hold_count};
     renew(made, idle_heaps);
     tn_lock_acquire(&device->lock);
-    device->pool_serial += 1;
-    made->holds.pool_serial = device->pool_serial;
+    made->holds.pool_serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
     made->next = device->pools;
     if (made->next != NULL)
         made->next->places.previous = made;

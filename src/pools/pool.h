@@ -88,6 +88,7 @@ struct tn_arenas {
     uint64_t crowded_until; /* the lock_count until which arenas awake are taken to be too many */
     /* Since the pool was locked: a call has woken the arena that it uses, and no heap has grown. */
     bool only_woken;
+    bool stopped; /* the pool: see pools/pool_lock.h */
 };
 
 /* The user's handles which claim the pool as a whole. */

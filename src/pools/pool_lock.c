@@ -351,11 +351,23 @@ void tn_pool_resume_others(tarn_pool *pool, const struct tn_arena *but)
     }
 }
 
+/* Waits at the lock of idle memory, with the pool's lock given back: who stops pools has it. Pools are
+ * stopped as long as a copy of them takes, so a wait without a signal will do. */
+static TN_APART void await_resume(tarn_pool *pool)
+{
+    tn_lock_release(&pool->lock);
+    tn_arena_lock(&pool->idle);
+    tn_arena_unlock(&pool->idle);
+    tn_lock_acquire(&pool->lock);
+}
+
 void tn_pool_lock(tarn_pool *pool)
 {
     tn_lock_acquire(&pool->lock);
     if (tn_is_forked())
         return;
+    while (TN_UNLIKELY(pool->arenas.stopped))
+        await_resume(pool);
     pool->arenas.lock_count += 1;
     pool->arenas.only_woken = false;
     tn_pool_stop_others(pool, NULL);
@@ -419,5 +431,35 @@ void tn_pool_unlock(tarn_pool *pool)
         check_turn(pool);
         tn_pool_resume_others(pool, NULL);
     }
+    tn_lock_release(&pool->lock);
+}
+
+void tn_pool_stop(tarn_pool *pool)
+{
+    TN_ASSERT(tn_lock_is_held(&pool->device->lock));
+    tn_pool_lock(pool);
+    tn_arena_lock(&pool->idle);
+    pool->arenas.stopped = true;
+    tn_lock_release(&pool->lock);
+}
+
+void tn_pool_resume(tarn_pool *pool)
+{
+    tn_pool_look_begin(pool);
+    pool->arenas.stopped = false;
+    tn_arena_unlock(&pool->idle);
+    tn_pool_unlock(pool);
+}
+
+void tn_pool_look_begin(tarn_pool *pool)
+{
+    TN_ASSERT(tn_lock_is_held(&pool->device->lock));
+    tn_lock_acquire(&pool->lock);
+    TN_ASSERT(pool->arenas.stopped && tn_arena_is_locked(&pool->idle));
+}
+
+void tn_pool_look_end(tarn_pool *pool)
+{
+    TN_ASSERT(pool->arenas.stopped);
     tn_lock_release(&pool->lock);
 }

@@ -36,6 +36,11 @@
  * therefore counts for none, up to 256 arenas awake. Beyond, each lock counts for a while: to stop
  * so many costs more than to wake one.
  *
+ * A view of several pools at one moment needs all of them at once, and no thread may have two locks
+ * of one rank. A pool is therefore stopped: locked, and its own lock given back, while its arenas stay
+ * stopped. Whoever locks the pool waits until then, at the lock of the pool's idle memory, which is
+ * held besides. The DEVICE lock is held all the time, so one thread at a time stops pools.
+ *
  * Source: the rent-or-buy argument, A. Karlin et al., Competitive snoopy caching (Algorithmica 3,
  * 1988).
  *
@@ -49,6 +54,15 @@
 /* Changes how far the end of a released pool has come. What is PARKED or being ended changes under
  * the DEVICE lock alone. */
 void tn_ending_put(tarn_pool *pool, enum tn_ending ending);
+
+/* Stops the pool, and lets it go on. Between, this thread alone may look at it, with the pool's own
+ * lock (tn_pool_look_begin), and change nothing. The DEVICE lock is held. */
+void tn_pool_stop(tarn_pool *pool);
+void tn_pool_resume(tarn_pool *pool);
+
+/* Takes the own lock of a stopped pool, and gives it back. */
+void tn_pool_look_begin(tarn_pool *pool);
+void tn_pool_look_end(tarn_pool *pool);
 
 /* The first of the pools that are READY, which comes behind the others; NULL: none. The DEVICE lock
  * is held. */

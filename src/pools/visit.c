@@ -86,6 +86,32 @@ bool tn_device_visit(tarn_device *device, tn_pool_visitor visitor, void *context
     return ended;
 }
 
+void tn_device_stop(tarn_device *device)
+{
+    TN_ASSERT(tn_lock_is_held(&device->lock));
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next)
+        tn_pool_stop(pool);
+}
+
+void tn_device_look(tarn_device *device, tn_pool_visitor visitor, void *context)
+{
+    bool ended = false;
+
+    TN_ASSERT(tn_lock_is_held(&device->lock));
+    for (tarn_pool *pool = device->pools; pool != NULL && !ended; pool = pool->next) {
+        tn_pool_look_begin(pool);
+        ended = visitor(pool, context);
+        tn_pool_look_end(pool);
+    }
+}
+
+void tn_device_resume(tarn_device *device)
+{
+    TN_ASSERT(tn_lock_is_held(&device->lock));
+    for (tarn_pool *pool = device->pools; pool != NULL; pool = pool->next)
+        tn_pool_resume(pool);
+}
+
 static bool pass(tarn_pool *pool, void *context)
 {
     TN_ASSERT(tn_pool_is_locked(pool));

@@ -32,6 +32,13 @@ bool tn_device_walk_listed(tarn_device *device, enum tn_pool_list list, tn_pool_
                            void *context);
 bool tn_device_walk(tarn_device *device, tn_pool_visitor visitor, void *context);
 
+/* Stops all pools of the device at once, and lets them go on: pools/pool_lock.h. Between,
+ * tn_device_look visits each of them, to look and not to change. The DEVICE lock is held from the
+ * first of these calls to the last. */
+void tn_device_stop(tarn_device *device);
+void tn_device_look(tarn_device *device, tn_pool_visitor visitor, void *context);
+void tn_device_resume(tarn_device *device);
+
 /* Locks the pools with an arena awake once each: their counters are up to date then, and the numbers
  * which arenas had set aside are dropped. The DEVICE lock is held. */
 void tn_device_lock_awake(tarn_device *device);
