@@ -95,6 +95,39 @@ static void list_pools(struct scale_world *world)
     tarn_pool_list_destroy(list);
 }
 
+static void take_snapshot(struct scale_world *world)
+{
+    tarn_snapshot *snapshot = NULL;
+
+    BENCH_OK(tarn_snapshot_take(world->device, world->pool, &snapshot));
+    tarn_snapshot_destroy(snapshot);
+}
+
+static void take_device_snapshot(struct scale_world *world)
+{
+    tarn_snapshot *snapshot = NULL;
+
+    BENCH_OK(tarn_snapshot_take(world->device, NULL, &snapshot));
+    tarn_snapshot_destroy(snapshot);
+}
+
+static tarn_status drop_bytes(const void *bytes, size_t count, void *user)
+{
+    (void)bytes;
+    (void)count;
+    (void)user;
+    return TARN_OK;
+}
+
+static void write_snapshot(struct scale_world *world)
+{
+    tarn_snapshot *snapshot = NULL;
+
+    BENCH_OK(tarn_snapshot_take(world->device, world->pool, &snapshot));
+    BENCH_OK(tarn_snapshot_write_pytorch(snapshot, drop_bytes, NULL));
+    tarn_snapshot_destroy(snapshot);
+}
+
 static void check_live(struct scale_world *world)
 {
     tarn_live_diff *diff = NULL;
@@ -153,6 +186,13 @@ const struct scale_call scale_look_calls[] = {
      .proportional_kinds = SCALE_LIVE | SCALE_PENDING},
     {SCALE_CALL("tarn_device_pools", NULL, list_pools, NULL), .proportional = "pools",
      .proportional_kinds = SCALE_MANY_POOLS},
+    {SCALE_CALL("tarn_snapshot_take", NULL, take_snapshot, NULL), .proportional = "all of the pool",
+     .proportional_kinds = POOL_KINDS},
+    {SCALE_CALL("tarn_snapshot_take, of the device", NULL, take_device_snapshot, NULL),
+     .proportional = "all of the device",
+     .proportional_kinds = POOL_KINDS | SCALE_OUTPUTS | SCALE_MANY_POOLS},
+    {SCALE_CALL("tarn_snapshot_write_pytorch", NULL, write_snapshot, NULL),
+     .proportional = "all of the pool", .proportional_kinds = POOL_KINDS},
     {SCALE_CALL("tarn_pool_check_live", NULL, check_live, NULL),
      .proportional = "the pool's blocks", .proportional_kinds = SCALE_LIVE | SCALE_PENDING},
     {SCALE_CALL("tarn_pool_trim", NULL, trim_pool, NULL),

@@ -13,6 +13,7 @@
 #include "tarn/memory.h"
 #include "tarn/pool.h"
 #include "tarn/pressure.h"
+#include "tarn/snapshot.h"
 #include "tarn/stats.h"
 #include "tarn/status.h"
 #include "tarn/types.h"

@@ -23,7 +23,13 @@ struct listing {
     size_t capacity;
 };
 
-static tarn_pool_kind kind_of(const tarn_pool *pool)
+bool tn_pool_is_listed(const tarn_pool *pool)
+{
+    TN_ASSERT(tn_pool_is_locked(pool));
+    return atomic_load(&pool->magic) == TN_POOL_MAGIC && tn_pool_is_counted(pool);
+}
+
+tarn_pool_kind tn_pool_kind(const tarn_pool *pool)
 {
     if (atomic_load(&pool->is_default))
         return TARN_POOL_DEFAULT;
@@ -32,18 +38,16 @@ static tarn_pool_kind kind_of(const tarn_pool *pool)
     return atomic_load(&pool->released) ? TARN_POOL_RELEASED : TARN_POOL_PRIVATE;
 }
 
-/* Leaves out pools in the making, and adopted pools without a block so far. */
 static bool list_pool(tarn_pool *pool, void *context)
 {
     struct listing *listing = context;
     tarn_pool_entry *entry = &listing->entries[listing->count];
 
     TN_ASSERT(listing->count < listing->capacity);
-    if (atomic_load(&pool->magic) != TN_POOL_MAGIC || !tn_pool_is_counted(pool))
+    if (!tn_pool_is_listed(pool))
         return false;
-    entry->kind = kind_of(pool);
-    entry->pool =
-        entry->kind == TARN_POOL_DEFAULT || entry->kind == TARN_POOL_PRIVATE ? pool : NULL;
+    entry->kind = tn_pool_kind(pool);
+    entry->pool = tn_pool_handle(pool, entry->kind);
     (void)snprintf(entry->name, sizeof entry->name, "%s", pool->name);
     listing->count += 1;
     return false;

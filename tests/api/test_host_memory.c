@@ -186,6 +186,14 @@ TEST(calls, nothing_is_reserved)
     ck_assert_int_gt(refused, 0);
 }
 
+static tarn_status take_bytes(const void *bytes, size_t count, void *user)
+{
+    (void)bytes;
+    (void)count;
+    (void)user;
+    return TARN_OK;
+}
+
 TEST(calls, no_report_is_made)
 {
     void *address = test_alloc(world.pool, MIB, world.stream);
@@ -193,8 +201,21 @@ TEST(calls, no_report_is_made)
     tarn_live_diff *diff = UNTOUCHED;
     tarn_block_list *blocks = UNTOUCHED;
     tarn_pool_list *pools = UNTOUCHED;
+    tarn_snapshot *snapshot = UNTOUCHED;
     int refused = 0;
 
+    SHORT(refused, tarn_snapshot_take(world.device, NULL, &snapshot));
+    ck_assert_int_gt(refused, 0);
+    refused = 0;
+    SHORT(refused, tarn_snapshot_write_pytorch(snapshot, take_bytes, NULL));
+    ck_assert_int_gt(refused, 0);
+    tarn_snapshot_destroy(snapshot);
+    snapshot = UNTOUCHED;
+    refused = 0;
+    SHORT(refused, tarn_snapshot_take(world.device, world.pool, &snapshot));
+    ck_assert_int_gt(refused, 0);
+    tarn_snapshot_destroy(snapshot);
+    refused = 0;
     SHORT(refused, tarn_pool_blocks(world.pool, &blocks));
     ck_assert_int_gt(refused, 0);
     tarn_block_list_destroy(blocks);

@@ -33,7 +33,7 @@ enum then {
 };
 
 enum way { BY_JUMP, BY_THREAD_END, BY_CANCELLATION, BY_UNWINDING, WAYS };
-enum function { FREE_CALLBACK, OBSERVER, FILTER, FUNCTIONS };
+enum function { FREE_CALLBACK, OBSERVER, FILTER, WRITER, FUNCTIONS };
 
 static enum way way;
 static bool on_another_device;
@@ -99,6 +99,18 @@ static bool leave_filter(tarn_stream stream, void *user)
     return false;
 }
 
+static tarn_status leave_writer(const void *bytes, size_t count, void *user)
+{
+    (void)bytes;
+    (void)count;
+    (void)user;
+    leave();
+    return TARN_OK;
+}
+
+/* What the writer is called for; NULL: another function is left. */
+static tarn_snapshot *snapshot;
+
 /* Gives the device or the pool the function that will be left. */
 static void add_leaving(enum function function)
 {
@@ -106,14 +118,18 @@ static void add_leaving(enum function function)
         OK(tarn_device_add_free_callback(world.device, leave_callback, NULL));
     else if (function == OBSERVER)
         OK(tarn_device_add_oom_observer(world.device, leave_observer, NULL));
-    else
+    else if (function == FILTER)
         (void)test_route(world.pool, leave_filter, NULL);
+    else
+        OK(tarn_snapshot_take(world.device, NULL, &snapshot));
 }
 
 static void call(void)
 {
     void *address;
-    tarn_status status = tarn_malloc(world.device, too_much, world.stream, &address);
+    tarn_status status = snapshot != NULL
+                             ? tarn_snapshot_write_pytorch(snapshot, leave_writer, NULL)
+                             : tarn_malloc(world.device, too_much, world.stream, &address);
 
     /* The function was not left, or that was not seen. */
     (void)fprintf(stderr, "the call returned: %s\n", tarn_status_name(status));
@@ -316,12 +332,13 @@ static _Noreturn void wait_for_it(enum function function)
 SUITE("functions that are left")
 GROUP(left, NULL)
 
-/* Nothing tells a function that was left from one that takes long: the wait goes on, and says so. */
-TEST_LOOP(left, a_long_wait_for_a_function_on_another_thread_says_so, 0, FUNCTIONS)
+/* Nothing tells a function that was left from one that takes long: the wait goes on, and says so. Nobody waits for
+ * a writer. */
+TEST_LOOP(left, a_long_wait_for_a_function_on_another_thread_says_so, 0, WRITER)
 {
-    static const char *const sentences[FUNCTIONS] = {"has waited 5 s for its call",
-                                                     "has waited 5 s for its call",
-                                                     "has waited 5 s for a route's filter"};
+    static const char *const sentences[WRITER] = {"has waited 5 s for its call",
+                                                  "has waited 5 s for its call",
+                                                  "has waited 5 s for a route's filter"};
     char text[4096] = "";
     int pipes[2];
     int status;
@@ -342,7 +359,7 @@ TEST_LOOP(left, a_long_wait_for_a_function_on_another_thread_says_so, 0, FUNCTIO
 }
 
 static const char *const names[FUNCTIONS] = {"a free-memory callback", "an out-of-memory observer",
-                                             "a route's filter"};
+                                             "a route's filter", "a snapshot's writer"};
 
 TEST_LOOP(left, a_function_that_is_left_by_unwinding_ends_the_process, 0, (WAYS - 1) * FUNCTIONS)
 {

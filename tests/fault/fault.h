@@ -44,6 +44,7 @@ struct fault_outputs {
     tarn_layout *layout;
     tarn_block_list *blocks;
     tarn_pool_list *pool_list;
+    tarn_snapshot *snapshot;
     tarn_block block;
     void *address; /* of the last allocation */
     size_t freed_bytes;

@@ -13,6 +13,7 @@ static void *discarded;        /* of an aborted capture */
 static tn_cu_graph user_graph; /* of the user's own capture, until it is adopted */
 static bool user_captures;
 static bool routed;
+static tarn_snapshot *written; /* until its writing is over */
 
 static void expect(const void *address, uint32_t value)
 {
@@ -116,6 +117,27 @@ static void change_back(void *unsaved)
     fault_live(POOL, biases, 100 * KIB);
 }
 
+static tarn_status take_bytes(const void *bytes, size_t count, void *user)
+{
+    (void)bytes;
+    (void)count;
+    (void)user;
+    return TARN_OK;
+}
+
+static void snapshot(void)
+{
+    STEP(S(HOST_MEMORY), tarn_snapshot_take(DEVICE, POOL, &fault.out.snapshot));
+    ck_assert_uint_eq(fault.out.snapshot->pool_count, 1);
+    tarn_snapshot_destroy(fault.out.snapshot);
+    STEP(S(HOST_MEMORY), tarn_snapshot_take(DEVICE, NULL, &fault.out.snapshot));
+    ck_assert_uint_eq(fault.out.snapshot->pool_count, 2);
+    written = fault.out.snapshot;
+    STEP(S(HOST_MEMORY), tarn_snapshot_write_pytorch(written, take_bytes, NULL));
+    tarn_snapshot_destroy(written);
+    written = NULL;
+}
+
 static void checkpoint(void)
 {
     void *unsaved;
@@ -158,6 +180,7 @@ static void checkpoint(void)
     tarn_block_list_destroy(fault.out.blocks);
     STEP(S(HOST_MEMORY), tarn_device_pools(DEVICE, &fault.out.pool_list));
     tarn_pool_list_destroy(fault.out.pool_list);
+    snapshot();
 }
 
 /* A second graph in the pool, so that replays are ordered, and a third from a capture of our own. */
@@ -255,6 +278,8 @@ static void destroy(void)
 /* What the scenario holds beside the handles. */
 static void end_own(void)
 {
+    tarn_snapshot_destroy(written);
+    written = NULL;
     fault_abort(&fault.out.capture);
     if (user_captures)
         user_graph = test_end_capture(MAIN);

@@ -340,6 +340,49 @@ static void expect_pools(struct model *m)
     tarn_pool_list_destroy(list);
 }
 
+/* Blocks tile their segments, and the live and discarded ones are the model's. Of a layout, what is
+ * mapped is there. */
+static void expect_snapshot(struct model *m, int pool, const tarn_layout *layout)
+{
+    tarn_snapshot *snapshot = NULL;
+    size_t mapped = 0;
+    size_t held = 0;
+    size_t found = 0;
+
+    WELL(m, tarn_snapshot_take(m->device, m->pools[pool].handle, &snapshot));
+    for (size_t s = 0; s < snapshot->segment_count; s++) {
+        const tarn_snapshot_segment *segment = &snapshot->segments[s];
+        const char *at = segment->address;
+
+        for (size_t i = 0; i < segment->block_count; i++) {
+            const tarn_snapshot_block *shown = &segment->blocks[i];
+            const struct block *block = block_of(m, pool, shown->address);
+
+            EXPECT(m, shown->address == at, "blocks of a snapshot do not tile");
+            at += shown->block_bytes;
+            if (block == NULL || shown->state == TARN_EXTENT_FREE)
+                continue;
+            EXPECT(m,
+                   shown->block_bytes == block->block_bytes &&
+                       (block->is_discarded
+                            ? shown->state == TARN_EXTENT_DISCARDED
+                            : shown->state == TARN_EXTENT_LIVE &&
+                                  shown->sequence == block->sequence && shown->tag == block->tag),
+                   "the snapshot shows another block %llu", (unsigned long long)block->serial);
+            found += 1;
+        }
+        EXPECT(m, at == (char *)segment->address + segment->bytes, "a segment has a gap");
+    }
+    for (size_t i = 0; i < layout->extent_count; i++)
+        mapped += layout->extents[i].state != TARN_EXTENT_UNMAPPED;
+    for (size_t i = 0; i < m->block_count; i++)
+        held += m->blocks[i].pool == pool;
+    EXPECT(m, snapshot->block_count == mapped, "the snapshot shows %zu extents of %zu",
+           snapshot->block_count, mapped);
+    EXPECT(m, found == held, "the snapshot shows %zu blocks, %zu are held", found, held);
+    tarn_snapshot_destroy(snapshot);
+}
+
 /* Extents tile their segments, and the live and discarded ones are the model's blocks. */
 void expect_layout(struct model *m, int pool)
 {
@@ -374,6 +417,7 @@ void expect_layout(struct model *m, int pool)
         held += m->blocks[i].pool == pool;
     EXPECT(m, found == held, "the layout of pool %d shows %zu blocks, %zu are held", pool, found,
            held);
+    expect_snapshot(m, pool, layout);
     tarn_layout_destroy(layout);
     expect_blocks(m, pool);
     expect_pools(m);

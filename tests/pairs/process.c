@@ -272,6 +272,7 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     tarn_capture *capture = NULL;
     tarn_device *device = NULL;
     tarn_layout *layout = NULL;
+    tarn_snapshot *snapshot = NULL;
     tarn_live_diff *diff = NULL;
     tarn_pool *made = NULL;
     void *address = pw.blocks[m->blocks[0]].address;
@@ -293,6 +294,7 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     FORKED(tarn_pool_validate(pool));
     FORKED(tarn_pool_layout(pool, &layout));
     FORKED(tarn_pool_check_live(pool, NULL, 0, &diff));
+    FORKED(tarn_snapshot_take(pw.device, NULL, &snapshot));
     FORKED(tarn_pool_stats(pool, &stats));
     FORKED(tarn_device_stats(pw.device, &stats));
     FORKED(tarn_device_mark(pw.device, &mark));

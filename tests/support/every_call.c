@@ -16,6 +16,7 @@ static struct {
     tarn_layout *layout;
     tarn_block_list *blocks;
     tarn_pool_list *pools;
+    tarn_snapshot *snapshot;
     tarn_delta *delta;
     void *block;
     tn_cu_stream stream; /* that nothing else uses */
@@ -36,6 +37,7 @@ static struct {
     tarn_layout *layout;
     tarn_block_list *blocks;
     tarn_pool_list *pools;
+    tarn_snapshot *snapshot;
     tarn_block block;
     tarn_driver_graph driver_graph;
     uint64_t mark;
@@ -80,6 +82,7 @@ void test_subjects_make(void)
     OK(tarn_pool_layout(world.pool, &with.layout));
     OK(tarn_pool_blocks(world.pool, &with.blocks));
     OK(tarn_device_pools(world.device, &with.pools));
+    OK(tarn_snapshot_take(world.device, NULL, &with.snapshot));
     with.capture = test_capture_on(with.pool, world.side, TARN_CAPTURE_RELAXED);
 }
 
@@ -109,6 +112,14 @@ static void see_nothing(tarn_device *device, const tarn_out_of_memory *what, voi
     (void)device;
     (void)what;
     (void)user;
+}
+
+static tarn_status take_bytes(const void *bytes, size_t count, void *user)
+{
+    (void)bytes;
+    (void)count;
+    (void)user;
+    return TARN_OK;
 }
 
 static void add_callback(void)
@@ -205,6 +216,8 @@ static void open_again(void)
     X(tarn_pool_trim_to, NULL, (world.pool, 0, &out.bytes))                                        \
     X(tarn_pool_validate, NULL, (world.pool))                                                      \
     X(tarn_record_stream, NULL, (with.block, with.stream))                                         \
+    X(tarn_snapshot_take, NULL, (world.device, NULL, &out.snapshot))                               \
+    X(tarn_snapshot_write_pytorch, NULL, (with.snapshot, take_bytes, NULL))                        \
     X(tarn_stream_retire, NULL, (world.device, with.stream))                                       \
     Y(tarn_audit_destroy, (with.audit))                                                            \
     Y(tarn_block_list_destroy, (with.blocks))                                                      \
@@ -219,6 +232,7 @@ static void open_again(void)
     Y(tarn_pool_list_destroy, (with.pools))                                                        \
     Y(tarn_pointer_class_name, ((tarn_pointer_class)0))                                            \
     Y(tarn_pointer_class_sentence, ((tarn_pointer_class)0))                                        \
+    Y(tarn_snapshot_destroy, (with.snapshot))                                                      \
     Y(tarn_status_name, (TARN_OK))                                                                 \
     Y(tarn_status_sentence, (TARN_OK))                                                             \
     Y(tarn_version, ())

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+/* snapshot.h -- all memory of a device, or of one pool, as it was at one moment.
+ *
+ *   tarn_snapshot_take(device, NULL, &snapshot);
+ *   tarn_snapshot_write_pytorch(snapshot, write_to_file, file);
+ *   tarn_snapshot_destroy(snapshot);
+ *
+ * A snapshot has the pools, the runs of mapped memory in them, and the blocks of each run. A
+ * program reads these arrays, or writes them as PyTorch's memory snapshot. The viewer at
+ * https://pytorch.org/memory_viz opens the file. docs/snapshot.md compares the two.
+ *
+ * All functions may be called from any thread, while any stream is being captured, and from within
+ * callbacks of tarn/pressure.h. They call no driver function and never disturb a capture. */
+#ifndef TARN_SNAPSHOT_H
+#define TARN_SNAPSHOT_H
+
+#include "tarn/pool.h"
+#include "tarn/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A run of bytes. The blocks of a segment tile it. Bytes and sequence of a free block are 0. */
+typedef struct tarn_snapshot_block {
+    void *address;
+    /* as requested */
+    size_t bytes;
+    /* as taken from the pool, or free in one piece */
+    size_t block_bytes;
+    /* unique in the process, rising with every allocation */
+    uint64_t sequence;
+    /* the user's number for the block (tarn_block_set_tag); 0: none */
+    uint64_t tag;
+    /* LIVE, PENDING, DISCARDED or FREE. A snapshot has no addresses without memory. */
+    tarn_extent_state state;
+} tarn_snapshot_block;
+
+/* A pool. Its counts are those of tarn_stats. */
+typedef struct tarn_snapshot_pool {
+    /* unique in the process, rising with every pool that is made */
+    uint64_t number;
+    /* NULL: RELEASED or ADOPTED. The handle keeps nothing, as in tarn_device_pools. */
+    tarn_pool *pool;
+    tarn_pool_kind kind;
+    /* as given to tarn_pool_create; "default" and "adopted" for pools that Tarn made */
+    char name[32];
+    /* in all its segments */
+    uint64_t mapped_bytes;
+    /* captures under way or waiting to be adopted */
+    uint64_t capture_count;
+    /* tarn_graphs */
+    uint64_t graph_count;
+    /* graphs of ended captures that keep memory */
+    uint64_t held_graph_count;
+    uint64_t checkpoint_count;
+    /* open routes to the pool */
+    uint64_t route_count;
+} tarn_snapshot_pool;
+
+/* Mapped memory without a gap, which serves one order of work: a stream, a stream within one
+ * capture, or none. Its free blocks serve this order first. Segments that touch each other differ
+ * in pool, order or kind. */
+typedef struct tarn_snapshot_segment {
+    void *address;
+    size_t bytes;
+    /* entry of the snapshot's pools */
+    const tarn_snapshot_pool *pool;
+    /* in order of address */
+    const tarn_snapshot_block *blocks;
+    size_t block_count;
+    /* Serves blocks of up to 512 KiB. */
+    bool is_small;
+    /* The stream, as a call named it. NULL: a default stream; or no stream, as for memory that
+     * captures have left behind. The stream may have been destroyed since. */
+    tarn_stream stream;
+    /* the driver's id of the stream (cuStreamGetId); 0: in a capture, or no stream */
+    uint64_t stream_id;
+    /* the driver's id of the capture that the memory serves; 0: outside captures */
+    uint64_t capture_id;
+    /* in LIVE and DISCARDED blocks: their users have not freed them */
+    size_t allocated_bytes;
+    /* in LIVE, DISCARDED and PENDING blocks */
+    size_t active_bytes;
+    /* in the same blocks, as requested */
+    size_t requested_bytes;
+    /* in chunks that captures or graphs keep */
+    size_t held_bytes;
+} tarn_snapshot_segment;
+
+/* Constant, and owned by the snapshot. */
+typedef struct tarn_snapshot {
+    /* ordinal of the device */
+    int device;
+    /* the newest first, the default pool last; a pool without memory is among them */
+    size_t pool_count;
+    const tarn_snapshot_pool *pools;
+    /* in order of address */
+    size_t segment_count;
+    const tarn_snapshot_segment *segments;
+    /* in all segments */
+    size_t block_count;
+} tarn_snapshot;
+
+/* Takes a snapshot of a pool, or of all pools of the device where pool is NULL. It shows a single
+ * moment: all pools of the snapshot are stopped together, until they are copied. Calls of other
+ * threads that change these pools wait meanwhile, some nanoseconds for each block. Replays go on.
+ * *snapshot: owned by the caller; end it with tarn_snapshot_destroy.
+ *   INVALID_HANDLE    The device; or the pool, which is not NULL.
+ *   INVALID_ARGUMENT  snapshot is NULL.
+ *                     The pool is of another device.
+ *   HOST_MEMORY. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_snapshot_take(tarn_device *device, tarn_pool *pool,
+                                                        tarn_snapshot **snapshot);
+TARN_API void tarn_snapshot_destroy(tarn_snapshot *snapshot); /* NULL is allowed. */
+
+/* Takes the next bytes, or answers why not. The bytes stay until the writer returns. Called on the
+ * writing thread, without any lock of Tarn's. The writer may call Tarn. It must return, and leave
+ * in no other way (status.h). */
+typedef tarn_status (*tarn_writer)(const void *bytes, size_t count, void *user);
+
+/* Writes the snapshot as PyTorch 2.11 writes its own: a dictionary, pickled by protocol 2. Its
+ * device_traces are empty. The writer gets up to 64 KiB at a time. The bytes
+ * depend on the snapshot alone. The caller keeps the snapshot until the call returns.
+ *   INVALID_ARGUMENT  snapshot or writer is NULL.
+ *   HOST_MEMORY
+ *   LIMIT             The writer answered so: there is no room for more.
+ * Another status of the writer ends the call likewise, and is the call's answer. The writer then
+ * has a part of the file. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_snapshot_write_pytorch(const tarn_snapshot *snapshot,
+                                                                 tarn_writer writer, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A pickle is a program for a machine with a stack and a memo. A list begins as an empty list and a
+ * mark, and one opcode at its end appends all that lies above the mark; a dictionary likewise. Words
+ * go to the memo under their number.
+ *
+ * Trade-offs: the reader has a whole list on its stack before the end, which a batch of some
+ * thousand items at a time would avoid. Readers of lists have them in memory anyway. */
+#include "observe/pickle.h"
+
+#include <string.h>
+
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/host.h"
+
+enum opcode {
+    PROTO = 0x80,
+    STOP = '.',
+    MARK = '(',
+    EMPTY_LIST = ']',
+    APPENDS = 'e',
+    EMPTY_DICT = '}',
+    SETITEMS = 'u',
+    BININT = 'J',  /* four bytes, signed */
+    BININT1 = 'K', /* one byte */
+    BININT2 = 'M', /* two bytes */
+    LONG1 = 0x8a,  /* a count, and as many bytes, signed */
+    BINFLOAT = 'G',
+    NEWTRUE = 0x88,
+    NEWFALSE = 0x89,
+    TUPLE2 = 0x86,
+    BINUNICODE = 'X',
+    BINPUT = 'q',
+    BINGET = 'h',
+};
+
+enum { PROTOCOL = 2 };
+
+static void flush(struct tn_pickle *pickle)
+{
+    if (pickle->status == TARN_OK && pickle->used > 0)
+        pickle->status = pickle->sink(pickle->context, pickle->buffer, pickle->used);
+    pickle->used = 0;
+}
+
+static void put(struct tn_pickle *pickle, const void *bytes, size_t count)
+{
+    const unsigned char *from = bytes;
+
+    while (count > 0) {
+        size_t room = TN_PICKLE_BYTES - pickle->used;
+        size_t part = count < room ? count : room;
+
+        memcpy(pickle->buffer + pickle->used, from, part);
+        pickle->used += part;
+        from += part;
+        count -= part;
+        if (pickle->used == TN_PICKLE_BYTES)
+            flush(pickle);
+    }
+    TN_ASSERT(pickle->used < TN_PICKLE_BYTES);
+}
+
+static void put_opcode(struct tn_pickle *pickle, enum opcode opcode)
+{
+    unsigned char byte = (unsigned char)opcode;
+
+    put(pickle, &byte, 1);
+}
+
+/* The lowest bytes of a value, the lowest first. */
+static void put_low(struct tn_pickle *pickle, uint64_t value, size_t count)
+{
+    unsigned char bytes[8];
+
+    TN_ASSERT(count <= sizeof bytes);
+    for (size_t i = 0; i < count; i++)
+        bytes[i] = (unsigned char)(value >> 8 * i);
+    put(pickle, bytes, count);
+}
+
+tarn_status tn_pickle_begin(struct tn_pickle *pickle, tn_pickle_sink sink, void *context)
+{
+    *pickle = (struct tn_pickle){.sink = sink, .context = context};
+    pickle->buffer = tn_host_alloc(1, TN_PICKLE_BYTES);
+    if (pickle->buffer == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a buffer of %d bytes",
+                       (int)TN_PICKLE_BYTES);
+    put_opcode(pickle, PROTO);
+    put_low(pickle, PROTOCOL, 1);
+    return TARN_OK;
+}
+
+tarn_status tn_pickle_end(struct tn_pickle *pickle)
+{
+    TN_ASSERT(pickle->depth == 0);
+    put_opcode(pickle, STOP);
+    flush(pickle);
+    tn_host_free(pickle->buffer);
+    pickle->buffer = NULL;
+    return pickle->status;
+}
+
+static void begin(struct tn_pickle *pickle, enum opcode empty)
+{
+    pickle->depth += 1;
+    put_opcode(pickle, empty);
+    put_opcode(pickle, MARK);
+}
+
+static void end(struct tn_pickle *pickle, enum opcode all)
+{
+    TN_ASSERT(pickle->depth > 0);
+    pickle->depth -= 1;
+    put_opcode(pickle, all);
+}
+
+void tn_pickle_begin_list(struct tn_pickle *pickle)
+{
+    begin(pickle, EMPTY_LIST);
+}
+
+void tn_pickle_end_list(struct tn_pickle *pickle)
+{
+    end(pickle, APPENDS);
+}
+
+void tn_pickle_begin_dict(struct tn_pickle *pickle)
+{
+    begin(pickle, EMPTY_DICT);
+}
+
+void tn_pickle_end_dict(struct tn_pickle *pickle)
+{
+    end(pickle, SETITEMS);
+}
+
+/* The bytes of a number in two's complement: the highest bit of the last one is the sign. */
+static size_t bytes_of(int64_t value)
+{
+    size_t count = 1;
+
+    while (count < 8 && value >> (8 * count - 1) != 0 && value >> (8 * count - 1) != -1)
+        count += 1;
+    return count;
+}
+
+void tn_pickle_integer(struct tn_pickle *pickle, int64_t value)
+{
+    if (value >= 0 && value <= UINT8_MAX) {
+        put_opcode(pickle, BININT1);
+        put_low(pickle, (uint64_t)value, 1);
+    } else if (value >= 0 && value <= UINT16_MAX) {
+        put_opcode(pickle, BININT2);
+        put_low(pickle, (uint64_t)value, 2);
+    } else if (value >= INT32_MIN && value <= INT32_MAX) {
+        put_opcode(pickle, BININT);
+        put_low(pickle, (uint64_t)value, 4);
+    } else {
+        put_opcode(pickle, LONG1);
+        put_low(pickle, bytes_of(value), 1);
+        put_low(pickle, (uint64_t)value, bytes_of(value));
+    }
+}
+
+/* The highest byte first. */
+void tn_pickle_float(struct tn_pickle *pickle, double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    put_opcode(pickle, BINFLOAT);
+    put_low(pickle, __builtin_bswap64(bits), sizeof bits);
+}
+
+void tn_pickle_boolean(struct tn_pickle *pickle, bool value)
+{
+    put_opcode(pickle, value ? NEWTRUE : NEWFALSE);
+}
+
+void tn_pickle_pair(struct tn_pickle *pickle, int64_t first, int64_t second)
+{
+    tn_pickle_integer(pickle, first);
+    tn_pickle_integer(pickle, second);
+    put_opcode(pickle, TUPLE2);
+}
+
+void tn_pickle_string(struct tn_pickle *pickle, const char *text)
+{
+    size_t length = strlen(text);
+
+    TN_ASSERT(length <= UINT32_MAX);
+    put_opcode(pickle, BINUNICODE);
+    put_low(pickle, length, 4);
+    put(pickle, text, length);
+}
+
+void tn_pickle_word(struct tn_pickle *pickle, unsigned number, const char *text)
+{
+    TN_ASSERT(number < TN_PICKLE_WORDS);
+    if (pickle->known[number]) {
+        put_opcode(pickle, BINGET);
+    } else {
+        tn_pickle_string(pickle, text);
+        put_opcode(pickle, BINPUT);
+    }
+    put_low(pickle, number, 1);
+    pickle->known[number] = true;
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+/* All pools are stopped together and counted. If there is room, each of them is copied. Otherwise
+ * they go on, room is made, and all begins anew. The memory of the copy is thus taken, and its pages
+ * come, while nobody waits. The count is an upper bound, and looks at no block. A FREE block follows
+ * a block that is not free, or begins with a chunk (P2, P3). A segment of the snapshot begins with a
+ * chunk, too.
+ *
+ * A segment of a pool is cut where nothing is mapped, and where another heap owns the chunks. The
+ * pieces are the segments of the snapshot. A PENDING block that a poll has found unused is FREE
+ * here, as in statistics and layouts. The driver grants addresses in any order, so segments are
+ * sorted behind the unlock.
+ *
+ * Trade-offs: the bound is up to twice the need, in memory that goes with the snapshot. Pages that
+ * came during the copy would be the larger part of its time. */
+#include "observe/snapshot.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "observe/lists.h"
+#include "pools/pool.h"
+#include "pools/visit.h"
+
+struct snapshot_counts {
+    size_t pools;
+    size_t segments;
+    size_t blocks;
+};
+
+struct taking {
+    struct snapshot_counts need; /* an upper bound, when last counted */
+    struct snapshot_counts room;
+    struct snapshot_counts used;
+    unsigned tries;
+    struct tn_snapshot *made; /* has the room; NULL: there is none */
+    tarn_snapshot_pool *pools;
+    tarn_snapshot_segment *segments;
+    tarn_snapshot_block *blocks;
+};
+
+static size_t count_pending(const tarn_pool *pool)
+{
+    size_t count = 0;
+
+    for (const struct tn_block *block = pool->pending.first; block != NULL;
+         block = tn_block_cold(block)->pending_next)
+        count += 1;
+    return count;
+}
+
+/* The counters leave out PENDING blocks that have ended. */
+static bool count_pool(tarn_pool *pool, void *context)
+{
+    struct snapshot_counts *need = context;
+    size_t pending =
+        pool->pending.ended_bytes > 0 ? count_pending(pool) : (size_t)tn_pool_pending_count(pool);
+
+    TN_ASSERT(tn_pool_is_locked(pool));
+    need->pools += 1;
+    need->segments += pool->chunks.ids;
+    need->blocks +=
+        2 * (tn_pool_live_count(pool) + pending + tn_pool_discarded_count(pool)) + pool->chunks.ids;
+    return false;
+}
+
+static tarn_extent_state state_of(const struct tn_block *block)
+{
+    switch (block->state) {
+    case TN_BLOCK_LIVE:
+        return TARN_EXTENT_LIVE;
+    case TN_BLOCK_DISCARDED:
+        return TARN_EXTENT_DISCARDED;
+    case TN_BLOCK_PENDING:
+        return block->ended ? TARN_EXTENT_FREE : TARN_EXTENT_PENDING;
+    default:
+        return TARN_EXTENT_FREE;
+    }
+}
+
+/* Adds the block to the newest segment. */
+static void add_block(struct taking *taking, const struct tn_block *block)
+{
+    tarn_snapshot_segment *segment = &taking->segments[taking->used.segments - 1];
+    tarn_snapshot_block *made = &taking->blocks[taking->used.blocks];
+    tarn_extent_state state = state_of(block);
+    size_t bytes = tn_block_bytes(block);
+
+    TN_ASSERT(taking->used.blocks < taking->room.blocks);
+    *made = (tarn_snapshot_block){.address = (void *)(uintptr_t)tn_block_address(block),
+                                  .block_bytes = bytes,
+                                  .state = state};
+    taking->used.blocks += 1;
+    segment->bytes += bytes;
+    segment->block_count += 1;
+    if (state == TARN_EXTENT_FREE)
+        return;
+    made->bytes = block->requested;
+    made->sequence = block->sequence;
+    made->tag = tn_block_tag(block);
+    segment->active_bytes += bytes;
+    segment->requested_bytes += made->bytes;
+    if (state != TARN_EXTENT_PENDING)
+        segment->allocated_bytes += bytes;
+}
+
+/* In a capture the order has the handle of its stream, odd for a thread's own default stream. */
+static void describe_order(const struct tn_arena *arena, tarn_snapshot_segment *segment)
+{
+    const struct tn_order order = arena->order;
+
+    segment->capture_id = order.capture_id;
+    if (order.capture_id != 0 && order.stream_id % 2 == 0)
+        segment->stream = (tarn_stream)(uintptr_t)order.stream_id;
+    if (order.capture_id != 0 || tn_order_equal(order, TN_ORDER_NONE))
+        return;
+    segment->stream = (tarn_stream)atomic_load_explicit(&arena->stream, memory_order_relaxed);
+    segment->stream_id = order.stream_id;
+}
+
+static void add_segment(struct taking *taking, const struct tn_heap *owner,
+                        const struct tn_block *first)
+{
+    tarn_snapshot_segment *made = &taking->segments[taking->used.segments];
+
+    TN_ASSERT(taking->used.segments < taking->room.segments);
+    *made = (tarn_snapshot_segment){.address = (void *)(uintptr_t)tn_block_address(first),
+                                    .pool = &taking->pools[taking->used.pools],
+                                    .blocks = &taking->blocks[taking->used.blocks],
+                                    .is_small = owner->kind == TN_HEAP_SMALL};
+    describe_order(owner->arena, made);
+    taking->used.segments += 1;
+}
+
+/* Chunks lie in a segment of the snapshot whole. */
+static uint64_t held_bytes_of(const struct tn_segment *of, const tarn_snapshot_segment *segment)
+{
+    uint64_t offset = (uintptr_t)segment->address - of->base;
+    const uint64_t end = offset + segment->bytes;
+    uint64_t held = 0;
+
+    while (offset < end) {
+        const struct tn_chunk *chunk = tn_segment_chunk_at(of, offset);
+
+        TN_ASSERT(chunk != NULL && chunk->offset == offset);
+        held += chunk->hold_count > 0 ? chunk->bytes : 0;
+        offset = tn_chunk_end(chunk);
+    }
+    TN_ASSERT(offset == end);
+    return held;
+}
+
+/* Only blocks that lie in idle memory may keep a heap that is not their chunks' (P2). The address
+ * table is asked for these alone. */
+static const struct tn_heap *owner_of(const struct tn_block *block)
+{
+    return block->heap != NULL && block->heap->is_idle ? tn_block_owner(block) : block->heap;
+}
+
+static void copy_segment(struct taking *taking, tarn_snapshot_pool *pool,
+                         const struct tn_segment *segment)
+{
+    struct tn_block_step step = tn_block_step_by(1);
+    const struct tn_heap *owner = NULL; /* of the segment in the making; NULL: there is none */
+    size_t first = taking->used.segments;
+
+    for (const struct tn_block *block = segment->first_block; block != NULL;
+         block = tn_block_next(block, &step)) {
+        const struct tn_heap *heap = owner_of(block);
+
+        if (heap != NULL && heap != owner)
+            add_segment(taking, heap, block);
+        if (heap != NULL)
+            add_block(taking, block);
+        owner = heap;
+    }
+    for (size_t i = first; i < taking->used.segments; i++) {
+        taking->segments[i].held_bytes = held_bytes_of(segment, &taking->segments[i]);
+        pool->mapped_bytes += taking->segments[i].bytes;
+    }
+}
+
+static bool copy_pool(tarn_pool *pool, void *context)
+{
+    struct taking *taking = context;
+    tarn_snapshot_pool *made = &taking->pools[taking->used.pools];
+
+    TN_ASSERT(tn_pool_is_locked(pool));
+    if (!tn_pool_is_listed(pool))
+        return false;
+    TN_ASSERT(taking->used.pools < taking->room.pools);
+    *made = (tarn_snapshot_pool){
+        .number = pool->holds.pool_serial,
+        .kind = tn_pool_kind(pool),
+        .capture_count = pool->holds.open_count,
+        .graph_count = pool->claims.graph_count,
+        .held_graph_count = tn_holds_count_graphs(&pool->holds),
+        .checkpoint_count = pool->claims.checkpoint_count,
+        .route_count = pool->claims.route_count,
+    };
+    made->pool = tn_pool_handle(pool, made->kind);
+    (void)snprintf(made->name, sizeof made->name, "%s", pool->name);
+    for (const struct tn_segment *segment = tn_pool_first_segment(pool); segment != NULL;
+         segment = tn_pool_next_segment(pool, segment))
+        copy_segment(taking, made, segment);
+    taking->used.pools += 1;
+    return false;
+}
+
+static bool is_enough(const struct taking *taking)
+{
+    return taking->made != NULL && taking->need.pools <= taking->room.pools &&
+           taking->need.segments <= taking->room.segments &&
+           taking->need.blocks <= taking->room.blocks;
+}
+
+/* Memory for what is needed, and a part more for what comes meanwhile: an eighth, and twice as much
+ * after each try. False: no memory. */
+static bool make_room(struct taking *taking)
+{
+    const struct snapshot_counts *need = &taking->need;
+    const unsigned shift = taking->tries < 3 ? 3 - taking->tries : 0;
+    size_t bytes;
+
+    taking->tries += 1;
+    taking->room.pools = need->pools + (need->pools >> shift) + 1;
+    taking->room.segments = need->segments + (need->segments >> shift) + 8;
+    taking->room.blocks = need->blocks + (need->blocks >> shift) + 64;
+    bytes = sizeof *taking->made + taking->room.pools * sizeof *taking->pools +
+            taking->room.segments * sizeof *taking->segments +
+            taking->room.blocks * sizeof *taking->blocks;
+    tn_host_free(taking->made);
+    taking->made = tn_host_alloc(1, bytes);
+    if (taking->made == NULL)
+        return false;
+    tn_host_touch(taking->made, bytes);
+    taking->pools = (tarn_snapshot_pool *)(void *)(taking->made + 1);
+    taking->segments = (tarn_snapshot_segment *)(void *)(taking->pools + taking->room.pools);
+    taking->blocks = (tarn_snapshot_block *)(void *)(taking->segments + taking->room.segments);
+    return true;
+}
+
+/* The next two copy what there is room for, or say what is needed. */
+
+static bool copy_one(tarn_pool *pool, struct taking *taking)
+{
+    bool copied;
+
+    tn_pool_lock(pool);
+    (void)count_pool(pool, &taking->need);
+    copied = is_enough(taking);
+    if (copied)
+        (void)copy_pool(pool, taking);
+    tn_pool_unlock(pool);
+    return copied;
+}
+
+static bool copy_all(tarn_device *device, struct taking *taking)
+{
+    bool copied;
+
+    tn_lock_acquire(&device->lock);
+    tn_device_stop(device);
+    tn_device_look(device, count_pool, &taking->need);
+    copied = is_enough(taking);
+    if (copied)
+        tn_device_look(device, copy_pool, taking);
+    tn_device_resume(device);
+    tn_lock_release(&device->lock);
+    return copied;
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+    uintptr_t left = (uintptr_t)((const tarn_snapshot_segment *)a)->address;
+    uintptr_t right = (uintptr_t)((const tarn_snapshot_segment *)b)->address;
+
+    return left < right ? -1 : left > right;
+}
+
+static void describe_device(const tarn_device *device, struct tn_snapshot *made)
+{
+    made->read.device = device->gpu.ordinal;
+    made->record_stream_reuse = !device->no_record_stream_reuse;
+    for (size_t i = 0; i < TARN_ROUNDUP_SIZES; i++) {
+        unsigned shift = device->rounding.shifts[i];
+
+        made->roundup_divisions[i] = shift != 0 ? (uint32_t)1 << shift : 0;
+    }
+}
+
+tarn_status tn_snapshot_take(tarn_device *device, tarn_pool *pool, tarn_snapshot **snapshot)
+{
+    struct taking taking = {.made = NULL};
+    struct tn_snapshot *made;
+
+    TN_ASSERT(tn_lock_none_held() && (pool == NULL || pool->device == device));
+    while (!(pool != NULL ? copy_one(pool, &taking) : copy_all(device, &taking))) {
+        if (!make_room(&taking))
+            return tn_fail(TARN_ERR_HOST_MEMORY,
+                           "no host memory for a snapshot of up to %zu blocks", taking.room.blocks);
+        taking.need = (struct snapshot_counts){.blocks = 0};
+    }
+    made = taking.made;
+    qsort(taking.segments, taking.used.segments, sizeof *taking.segments, compare_addresses);
+    made->read.pool_count = taking.used.pools;
+    made->read.pools = taking.pools;
+    made->read.segment_count = taking.used.segments;
+    made->read.segments = taking.segments;
+    made->read.block_count = taking.used.blocks;
+    describe_device(device, made);
+    *snapshot = &made->read;
+    return TARN_OK;
+}

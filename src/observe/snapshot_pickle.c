@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+/* PyTorch's memory snapshot is a dictionary of lists of dictionaries. Its keys and types are those
+ * that version 2.11 writes, since its tools and its viewer read all of them. docs/snapshot.md says
+ * which of Tarn's values stands where.
+ *
+ * Trade-offs: the format has no place for names of pools, tags and sequence numbers. Programs read
+ * these in the snapshot itself. */
+#include "observe/snapshot_pickle.h"
+
+#include <stdio.h>
+
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/fork.h"
+#include "base/user_code.h"
+#include "driver/open.h"
+#include "observe/pickle.h"
+
+/* Strings that come with each block or segment. */
+#define WORDS(X)                                                                                   \
+    X(ADDRESS, "address")                                                                          \
+    X(SIZE, "size")                                                                                \
+    X(REQUESTED_SIZE, "requested_size")                                                            \
+    X(STATE, "state")                                                                              \
+    X(FRAMES, "frames")                                                                            \
+    X(ACTIVE_ALLOCATED, "active_allocated")                                                        \
+    X(ACTIVE_PENDING_FREE, "active_pending_free")                                                  \
+    X(INACTIVE, "inactive")                                                                        \
+    X(DEVICE, "device")                                                                            \
+    X(TOTAL_SIZE, "total_size")                                                                    \
+    X(ALLOCATED_SIZE, "allocated_size")                                                            \
+    X(ACTIVE_SIZE, "active_size")                                                                  \
+    X(STREAM, "stream")                                                                            \
+    X(SEGMENT_TYPE, "segment_type")                                                                \
+    X(SMALL, "small")                                                                              \
+    X(LARGE, "large")                                                                              \
+    X(SEGMENT_POOL_ID, "segment_pool_id")                                                          \
+    X(IS_EXPANDABLE, "is_expandable")                                                              \
+    X(BLOCKS, "blocks")
+
+enum word {
+#define WORD_NUMBER(name, text) name,
+    WORDS(WORD_NUMBER) WORD_COUNT
+};
+
+static const char *const texts[] = {
+#define WORD_TEXT(name, text) text,
+    WORDS(WORD_TEXT)};
+
+_Static_assert((int)WORD_COUNT <= (int)TN_PICKLE_WORDS, "a pickle has room for all words");
+
+static void put_word(struct tn_pickle *pickle, enum word word)
+{
+    tn_pickle_word(pickle, word, texts[word]);
+}
+
+static void put_integer(struct tn_pickle *pickle, enum word key, uint64_t value)
+{
+    put_word(pickle, key);
+    tn_pickle_integer(pickle, (int64_t)value);
+}
+
+/* No snapshot has stacks so far. */
+static void put_frames(struct tn_pickle *pickle)
+{
+    put_word(pickle, FRAMES);
+    tn_pickle_begin_list(pickle);
+    tn_pickle_end_list(pickle);
+}
+
+/* The user of a DISCARDED block has not freed it. */
+static enum word word_of(tarn_extent_state state)
+{
+    switch (state) {
+    case TARN_EXTENT_LIVE:
+    case TARN_EXTENT_DISCARDED:
+        return ACTIVE_ALLOCATED;
+    case TARN_EXTENT_PENDING:
+        return ACTIVE_PENDING_FREE;
+    default:
+        return INACTIVE;
+    }
+}
+
+static void put_block(struct tn_pickle *pickle, const tarn_snapshot_block *block)
+{
+    tn_pickle_begin_dict(pickle);
+    put_integer(pickle, ADDRESS, (uintptr_t)block->address);
+    put_integer(pickle, SIZE, block->block_bytes);
+    put_integer(pickle, REQUESTED_SIZE, block->bytes);
+    put_word(pickle, STATE);
+    put_word(pickle, word_of(block->state));
+    put_frames(pickle);
+    tn_pickle_end_dict(pickle);
+}
+
+/* PyTorch's default pool is (0, 0). */
+static void put_pool(struct tn_pickle *pickle, const tarn_snapshot_pool *pool)
+{
+    bool is_default = pool->kind == TARN_POOL_DEFAULT;
+
+    put_word(pickle, SEGMENT_POOL_ID);
+    tn_pickle_pair(pickle, 0, is_default ? 0 : (int64_t)pool->number);
+}
+
+static void put_segment(struct tn_pickle *pickle, int device, const tarn_snapshot_segment *segment)
+{
+    tn_pickle_begin_dict(pickle);
+    put_integer(pickle, DEVICE, (uint64_t)device);
+    put_integer(pickle, ADDRESS, (uintptr_t)segment->address);
+    put_integer(pickle, TOTAL_SIZE, segment->bytes);
+    put_integer(pickle, ALLOCATED_SIZE, segment->allocated_bytes);
+    put_integer(pickle, ACTIVE_SIZE, segment->active_bytes);
+    put_integer(pickle, REQUESTED_SIZE, segment->requested_bytes);
+    put_integer(pickle, STREAM, (uintptr_t)segment->stream);
+    put_word(pickle, SEGMENT_TYPE);
+    put_word(pickle, segment->is_small ? SMALL : LARGE);
+    put_pool(pickle, segment->pool);
+    put_word(pickle, IS_EXPANDABLE);
+    tn_pickle_boolean(pickle, true);
+    put_frames(pickle);
+    put_word(pickle, BLOCKS);
+    tn_pickle_begin_list(pickle);
+    for (size_t i = 0; i < segment->block_count; i++)
+        put_block(pickle, &segment->blocks[i]);
+    tn_pickle_end_list(pickle);
+    tn_pickle_end_dict(pickle);
+}
+
+static void put_segments(struct tn_pickle *pickle, const tarn_snapshot *snapshot)
+{
+    tn_pickle_string(pickle, "segments");
+    tn_pickle_begin_list(pickle);
+    for (size_t i = 0; i < snapshot->segment_count; i++)
+        put_segment(pickle, snapshot->device, &snapshot->segments[i]);
+    tn_pickle_end_list(pickle);
+}
+
+/* A list for each device up to this one: readers choose by ordinal. */
+static void put_traces(struct tn_pickle *pickle, int device)
+{
+    tn_pickle_string(pickle, "device_traces");
+    tn_pickle_begin_list(pickle);
+    for (int ordinal = 0; ordinal <= device; ordinal++) {
+        tn_pickle_begin_list(pickle);
+        tn_pickle_end_list(pickle);
+    }
+    tn_pickle_end_list(pickle);
+}
+
+static void put_flag(struct tn_pickle *pickle, const char *key, bool value)
+{
+    tn_pickle_string(pickle, key);
+    tn_pickle_boolean(pickle, value);
+}
+
+static void put_setting(struct tn_pickle *pickle, const char *key, int64_t value)
+{
+    tn_pickle_string(pickle, key);
+    tn_pickle_integer(pickle, value);
+}
+
+/* The divisions of each size, whose key is its number of MiB. */
+static void put_divisions(struct tn_pickle *pickle, const struct tn_snapshot *snapshot)
+{
+    tn_pickle_string(pickle, "roundup_power2_divisions");
+    tn_pickle_begin_dict(pickle);
+    for (size_t i = 0; i < TARN_ROUNDUP_SIZES; i++) {
+        char key[16];
+
+        (void)snprintf(key, sizeof key, "%u", 1U << i);
+        put_setting(pickle, key, snapshot->roundup_divisions[i]);
+    }
+    tn_pickle_end_dict(pickle);
+}
+
+/* PyTorch's settings, with the values that describe Tarn: segments grow, any block may be cut, and
+ * nothing is collected beforehand. */
+static void put_settings(struct tn_pickle *pickle, const struct tn_snapshot *snapshot)
+{
+    tn_pickle_string(pickle, "allocator_settings");
+    tn_pickle_begin_dict(pickle);
+    tn_pickle_string(pickle, "PYTORCH_CUDA_ALLOC_CONF");
+    tn_pickle_string(pickle, "");
+    put_setting(pickle, "max_split_size", -1);
+    tn_pickle_string(pickle, "garbage_collection_threshold");
+    tn_pickle_float(pickle, 0);
+    put_flag(pickle, "expandable_segments", true);
+    put_setting(pickle, "pinned_num_register_threads", 1);
+    put_flag(pickle, "release_lock_on_cudamalloc", false);
+    put_flag(pickle, "pinned_use_cuda_host_register", false);
+    put_flag(pickle, "graph_capture_record_stream_reuse", snapshot->record_stream_reuse);
+    put_divisions(pickle, snapshot);
+    tn_pickle_end_dict(pickle);
+}
+
+/* The program's writer, and how much it has taken. */
+struct writing {
+    tarn_writer writer;
+    void *user;
+    uint64_t written_bytes;
+};
+
+static TN_USER_CODE_ON_STACK tarn_status call_writer(const struct writing *writing,
+                                                     const void *bytes, size_t count)
+{
+    tarn_status status;
+    TN_USER_CODE(code);
+
+    TN_ASSERT(tn_lock_none_held());
+    tn_gpus_enter_user_code();
+    tn_user_code_enter(&code, TN_USER_WRITER);
+    status = writing->writer(bytes, count, writing->user);
+    tn_user_code_leave(&code);
+    tn_gpus_leave_user_code();
+    return status;
+}
+
+/* The child of a writer that has forked goes on with nothing. */
+static tarn_status write_part(void *context, const void *bytes, size_t count)
+{
+    struct writing *writing = context;
+    tarn_status status = call_writer(writing, bytes, count);
+
+    if (tn_is_forked())
+        return tn_fork_refuse();
+    if (status != TARN_OK)
+        return tn_fail(status, "the writer answered %s for %zu bytes, after %llu bytes",
+                       tarn_status_name(status), count, (unsigned long long)writing->written_bytes);
+    writing->written_bytes += count;
+    return TARN_OK;
+}
+
+tarn_status tn_snapshot_write_pytorch(const struct tn_snapshot *snapshot, tarn_writer writer,
+                                      void *user)
+{
+    struct writing writing = {.writer = writer, .user = user};
+    struct tn_pickle pickle;
+    tarn_status status = tn_pickle_begin(&pickle, write_part, &writing);
+
+    if (status != TARN_OK)
+        return status;
+    tn_pickle_begin_dict(&pickle);
+    put_segments(&pickle, &snapshot->read);
+    put_traces(&pickle, snapshot->read.device);
+    put_settings(&pickle, snapshot);
+    tn_pickle_string(&pickle, "external_annotations");
+    tn_pickle_begin_list(&pickle);
+    tn_pickle_end_list(&pickle);
+    tn_pickle_end_dict(&pickle);
+    return tn_pickle_end(&pickle);
+}

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A snapshot written by the sample is what PyTorch 2.11 writes: keys, types, sums, and opcodes that its viewer reads.
+
+TARN_SNAPSHOT_SAMPLE is the sample's program.
+"""
+
+import copy
+import io
+import os
+import pathlib
+import pickle
+import pickletools
+import subprocess
+import tempfile
+import unittest
+
+BLOCK = {"address": int, "size": int, "requested_size": int, "state": str, "frames": list}
+SEGMENT = {"device": int, "address": int, "total_size": int, "allocated_size": int, "active_size": int,
+           "requested_size": int, "stream": int, "segment_type": str, "segment_pool_id": tuple, "is_expandable": bool,
+           "frames": list, "blocks": list}
+SNAPSHOT = {"segments": list, "device_traces": list, "allocator_settings": dict, "external_annotations": list}
+SETTINGS = {"PYTORCH_CUDA_ALLOC_CONF": str, "max_split_size": int, "garbage_collection_threshold": float,
+            "expandable_segments": bool, "pinned_num_register_threads": int, "release_lock_on_cudamalloc": bool,
+            "pinned_use_cuda_host_register": bool, "graph_capture_record_stream_reuse": bool,
+            "roundup_power2_divisions": dict}
+STATES = ("active_allocated", "active_pending_free", "inactive")
+# What the viewer's own reader of pickles knows; GLOBAL and its like are not among them.
+OPCODES = {"PROTO", "FRAME", "MARK", "STOP", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1",
+           "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE", "EMPTY_LIST", "EMPTY_DICT", "EMPTY_TUPLE", "LIST", "DICT",
+           "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "APPEND", "APPENDS", "SETITEM", "SETITEMS", "BINPUT", "LONG_BINPUT",
+           "MEMOIZE", "BINGET", "LONG_BINGET"}
+
+
+class Wrong(Exception):
+    pass
+
+
+def expect(holds, *what):
+    if not holds:
+        raise Wrong(*what)
+
+
+def expect_keys(given, types):
+    expect(type(given) is dict and list(given) == list(types), "keys", given)
+    for key, kind in types.items():
+        expect(type(given[key]) is kind, key, given[key])
+
+
+def check_segment(segment):
+    expect_keys(segment, SEGMENT)
+    expect(segment["segment_type"] in ("small", "large"), segment["segment_type"])
+    expect([type(part) for part in segment["segment_pool_id"]] == [int, int], segment["segment_pool_id"])
+    expect(segment["frames"] == [], "frames")
+    at = segment["address"]
+    sizes = dict.fromkeys(STATES, 0)
+    for block in segment["blocks"]:
+        expect_keys(block, BLOCK)
+        expect(block["address"] == at, "tiling", at, block)
+        expect(block["state"] in STATES, block["state"])
+        expect(0 < block["size"] and block["size"] % 512 == 0, "size", block)
+        expect(block["requested_size"] <= block["size"], "requested_size", block)
+        expect((block["state"] == "inactive") == (block["requested_size"] == 0), "requested_size", block)
+        expect(block["frames"] == [], "frames")
+        sizes[block["state"]] += block["size"]
+        at += block["size"]
+    expect(at == segment["address"] + segment["total_size"], "total_size", segment)
+    expect(segment["allocated_size"] == sizes["active_allocated"], "allocated_size")
+    expect(segment["active_size"] == sizes["active_allocated"] + sizes["active_pending_free"], "active_size")
+    expect(segment["requested_size"] == sum(block["requested_size"] for block in segment["blocks"]), "requested_size")
+
+
+def check(snapshot):
+    expect_keys(snapshot, SNAPSHOT)
+    expect_keys(snapshot["allocator_settings"], SETTINGS)
+    divisions = snapshot["allocator_settings"]["roundup_power2_divisions"]
+    expect(list(divisions) == [str(1 << i) for i in range(16)], "divisions", divisions)
+    expect(snapshot["external_annotations"] == [], "annotations")
+    end = 0
+    for segment in snapshot["segments"]:
+        check_segment(segment)
+        expect(segment["address"] >= end, "order", segment["address"])
+        expect(snapshot["device_traces"][segment["device"]] == [], "traces")
+        end = segment["address"] + segment["total_size"]
+
+
+class Snapshot(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "snapshot.pickle"
+            subprocess.run([os.environ["TARN_SNAPSHOT_SAMPLE"], path], check=True, stdout=subprocess.DEVNULL)
+            cls.bytes = path.read_bytes()
+        cls.snapshot = pickle.loads(cls.bytes)
+
+    def test_it_has_all_keys_types_and_sums(self):
+        check(self.snapshot)
+
+    def test_it_has_what_the_sample_has_done(self):
+        states = {}
+        for segment in self.snapshot["segments"]:
+            for block in segment["blocks"]:
+                pool = "default" if segment["segment_pool_id"] == (0, 0) else "private"
+                states.setdefault((pool, block["state"]), []).append(block["requested_size"])
+        self.assertEqual(sorted(states["default", "active_allocated"]), [1000, 3000, 5000, 4 << 20])
+        self.assertEqual(states["private", "active_allocated"], [4 << 20])
+        self.assertEqual(states["private", "active_pending_free"], [4 << 20])
+        self.assertIn(("default", "inactive"), states)
+        streams = {segment["stream"] for segment in self.snapshot["segments"]}
+        self.assertEqual(len(streams), 1, "one stream, in its capture, too")
+        self.assertNotIn(0, streams)
+
+    def test_the_viewer_reads_each_opcode(self):
+        found = [(opcode.name, argument) for opcode, argument, _ in pickletools.genops(self.bytes)]
+        self.assertLessEqual({name for name, _ in found}, OPCODES)
+        self.assertEqual(found[0], ("PROTO", 2))
+        self.assertEqual(found[-1][0], "STOP")
+        for name, argument in found:
+            if name == "LONG1":
+                self.assertLess(abs(argument), 1 << 63)
+        pickletools.dis(self.bytes, io.StringIO())  # which fails unless the stack is empty at the end
+
+    def test_a_string_that_comes_often_is_written_once(self):
+        for word in (b"requested_size", b"active_allocated", b"segment_pool_id"):
+            self.assertEqual(self.bytes.count(word), 1)
+
+    def test_the_check_finds_what_is_wrong(self):
+        def lose_key(snapshot):
+            del snapshot["segments"][0]["is_expandable"]
+
+        def leave_gap(snapshot):
+            snapshot["segments"][1]["blocks"].pop(1)
+
+        def swap(snapshot):
+            snapshot["segments"].reverse()
+
+        def rename(snapshot):
+            snapshot["segments"][0]["blocks"][0]["state"] = "active"
+
+        def list_pool(snapshot):
+            snapshot["segments"][0]["segment_pool_id"] = [0, 0]
+
+        def grow(snapshot):
+            snapshot["segments"][0]["active_size"] += 512
+
+        def forget(snapshot):
+            snapshot["device_traces"].clear()
+
+        for change in (lose_key, leave_gap, swap, rename, list_pool, grow, forget):
+            changed = copy.deepcopy(self.snapshot)
+            change(changed)
+            with self.assertRaises((Wrong, IndexError), msg=change.__name__):
+                check(changed)
+
+
+if __name__ == "__main__":
+    unittest.main()
