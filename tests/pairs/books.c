@@ -166,6 +166,12 @@ void pairs_fill(int place, tn_cu_stream stream)
         pairs_written(place, pattern, stream);
 }
 
+void pairs_spin(tn_cu_stream stream, uint32_t milliseconds)
+{
+    if (pairs_is_well())
+        (void)DRIVE(test_try_spin(stream, milliseconds));
+}
+
 void pairs_copy(int to, int from, tn_cu_stream stream)
 {
     struct pairs_block *block;

@@ -367,8 +367,7 @@ static void replay_begin(struct pairs_member *m)
     tn_cu_stream stream = pairs_free_stream(m);
 
     spoil(m->blocks[OUTPUT], stream);
-    if (pairs_is_well())
-        test_spin(stream, 1);
+    pairs_spin(stream, 1);
     (void)pairs_launch(m->graphs[0], stream, m->patterns[OUTPUT], m->blocks[OUTPUT]);
 }
 
@@ -402,8 +401,7 @@ static tarn_graph *make_reader(struct pairs_member *m, int output, int input)
     if (!NEED(tarn_capture_begin(pw.other, m->stream, CAPTURE_MODE(TARN_CAPTURE_THREAD_LOCAL),
                                  &capture)))
         return NULL;
-    if (pairs_is_well())
-        test_spin(m->stream, 2);
+    pairs_spin(m->stream, 2);
     pairs_copy(output, input, m->stream);
     return NEED(tarn_capture_end(capture, &graph)) ? graph : NULL;
 }

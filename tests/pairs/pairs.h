@@ -201,6 +201,7 @@ tn_cu_result pairs_write(tn_cu_stream stream, void *address, size_t bytes, uint3
 void pairs_fill(int block, tn_cu_stream stream);                      /* with a new pattern */
 void pairs_written(int block, uint32_t pattern, tn_cu_stream stream); /* by work that is there */
 void pairs_come_after(tn_cu_stream stream, int block);                /* what wrote it */
+void pairs_spin(tn_cu_stream stream, uint32_t milliseconds);          /* where the device is well */
 void pairs_copy(int to, int from, tn_cu_stream stream);               /* the pattern's words */
 bool pairs_is_there(int block);
 void pairs_discard(int block); /* its capture was aborted */

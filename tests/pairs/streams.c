@@ -41,8 +41,7 @@ static void finish(struct pairs_member *m)
 /* Retired: blocks were recorded for it, and one is pending. Then it is destroyed, and the next one has its handle. */
 static void retired_begin(struct pairs_member *m)
 {
-    if (pairs_is_well())
-        test_spin(m->streams[0], 2);
+    pairs_spin(m->streams[0], 2);
     if (pairs_is_there(m->blocks[1]) &&
         NEED(tarn_record_stream(pairs_address(m->blocks[1]), m->streams[0]))) {
         pairs_fill(m->blocks[1], m->streams[0]);
@@ -78,8 +77,7 @@ const struct pairs_module pairs_stream_retired = {
 /* Destroyed, busy, without a word: only memory was allocated on it. */
 static void destroyed_begin(struct pairs_member *m)
 {
-    if (pairs_is_well())
-        test_spin(m->streams[0], 2);
+    pairs_spin(m->streams[0], 2);
     pairs_fill(m->blocks[2], m->streams[0]);
     pairs_free(&m->blocks[2]);
     pairs_fill(m->blocks[0], m->streams[0]);

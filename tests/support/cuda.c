@@ -290,9 +290,15 @@ void test_add(tn_cu_stream stream, void *address, uint32_t value, size_t count)
     launch(kernels->add, 64, 256, stream, (void *[]){&address, &value, &words});
 }
 
+tn_cu_result test_try_spin(tn_cu_stream stream, uint32_t milliseconds)
+{
+    return cu.cuLaunchKernel(kernels->spin, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&milliseconds},
+                             NULL);
+}
+
 void test_spin(tn_cu_stream stream, uint32_t milliseconds)
 {
-    launch(kernels->spin, 1, 1, stream, (void *[]){&milliseconds});
+    CU_OK(test_try_spin(stream, milliseconds));
 }
 
 static int64_t now_ns(void)

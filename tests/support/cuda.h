@@ -84,6 +84,7 @@ tn_cu_memhandle test_import_handle(tn_cu_memhandle exported);
 void test_fill(tn_cu_stream stream, void *address, uint32_t value, size_t count);
 void test_add(tn_cu_stream stream, void *address, uint32_t value, size_t count);
 void test_spin(tn_cu_stream stream, uint32_t milliseconds);
+tn_cu_result test_try_spin(tn_cu_stream stream, uint32_t milliseconds);
 
 /* Holds the simulated GPU's work until a function of the driver is called that waits for it: so the call to
  * come finds it undone, however late that is. */
