@@ -238,8 +238,6 @@ void tn_arena_sleep(tarn_pool *pool, struct tn_arena *arena)
     arena->allocates = TN_NOT_STEADY; /* P30 */
     arena->frees = TN_NOT_STEADY;
     arena->captured = NULL;
-    if (arena->pool == pool)
-        tn_ring_leave(tn_arena_history(arena));
     tn_blocks_move(&arena->store, &pool->store, arena->store.spare_count);
     tn_arena_unlock(arena);
 }
