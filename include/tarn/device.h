@@ -127,8 +127,9 @@ typedef struct tarn_device_options {
      * depend on the GPU's pace; with TARN_NO_MOVES they do not. */
     size_t move_limit_bytes;
 
-    /* The bytes of a ring with the history of the device's blocks, at least 64 KiB; 0: no history.
-     * The ring is a file in memory, which outlives a killed process: see docs/history.md. With a
+    /* The bytes of a ring with the history of the device's blocks, from 64 KiB to 64 GiB; 0: no
+     * history. The ring is a file in memory, which outlives a killed process, or the process's own
+     * memory where no file can be made: see docs/history.md. With a
      * history, threads that share a stream's memory wait for each other. */
     size_t history_bytes;
 } tarn_device_options;

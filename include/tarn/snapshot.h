@@ -10,7 +10,8 @@
  * https://pytorch.org/memory_viz opens the file. docs/snapshot.md compares the two.
  *
  * All functions may be called from any thread, while any stream is being captured, and from within
- * callbacks of tarn/pressure.h. They call no driver function and never disturb a capture. */
+ * callbacks of tarn/pressure.h. They never disturb a capture. As in other calls, memory of pools
+ * whose end has come may go back to the driver first. */
 #ifndef TARN_SNAPSHOT_H
 #define TARN_SNAPSHOT_H
 
@@ -104,7 +105,8 @@ typedef struct tarn_snapshot {
 
 /* Takes a snapshot of a pool, or of all pools of the device where pool is NULL. It shows a single
  * moment: all pools of the snapshot are stopped together, until they are copied. Calls of other
- * threads that change these pools wait meanwhile, some nanoseconds for each block. Replays go on.
+ * threads that change these pools wait meanwhile: some nanoseconds for each block, and until a
+ * growing pool is done. Replays go on.
  * *snapshot: owned by the caller; end it with tarn_snapshot_destroy.
  *   INVALID_HANDLE    The device; or the pool, which is not NULL.
  *   INVALID_ARGUMENT  snapshot is NULL.

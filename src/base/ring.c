@@ -164,6 +164,16 @@ static bool count_words(const uint64_t *words, size_t *count)
     return true;
 }
 
+/* Whether a copy has the events of an earlier one: no word is written twice. */
+static bool has_events(const uint64_t *words, const uint64_t *earlier, size_t count)
+{
+    for (size_t at = 0; at < count; at += tn_ring_words(earlier[at])) {
+        if (words[at] != earlier[at])
+            return false;
+    }
+    return true;
+}
+
 enum tn_ring_read tn_ring_read(tn_ring_source source, void *context, size_t page,
                                struct tn_ring_copy *copy)
 {
@@ -190,7 +200,8 @@ enum tn_ring_read tn_ring_read(tn_ring_source source, void *context, size_t page
         return TN_RING_BROKEN;
     if (serial_after != serial)
         return TN_RING_EMPTY;
-    if (!count_words(first + HEAD, &copy->word_count))
+    if (!count_words(first + HEAD, &copy->word_count) ||
+        !has_events(second + HEAD, first + HEAD, copy->word_count))
         return TN_RING_BROKEN;
     copy->serial = serial;
     copy->writer = second[1];

@@ -79,8 +79,9 @@ static bool is_dead(int folder, const char *name)
 
     if (fd < 0)
         return false;
+    /* An empty file is being made. */
     dead = fstat(fd, &what) == 0 && S_ISREG(what.st_mode) && what.st_uid == geteuid() &&
-           flock(fd, LOCK_EX | LOCK_NB) == 0;
+           what.st_size > 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
     (void)close(fd);
     return dead;
 }
@@ -124,7 +125,7 @@ static void remove_old(const char *path)
     (void)closedir(folder);
 }
 
-/* A new file of the user's in the folder, locked; its path is in file. -1: errno tells. */
+/* A new file of the user's in the folder; its path is in file. -1: errno tells. */
 static int create(struct tn_ring_file *file, const char *folder)
 {
     char prefix[NAME_BYTES];
@@ -145,9 +146,31 @@ static int create(struct tn_ring_file *file, const char *folder)
     }
     if (fd < 0)
         file->path[0] = '\0';
-    else
-        (void)flock(fd, LOCK_EX | LOCK_NB); /* nobody else has it */
     return fd;
+}
+
+/* Waits for the lock of a file that this process has made: others take it for a moment, to see
+ * whether the file is dead. An errno. */
+static int lock_file(int fd)
+{
+    struct stat what;
+
+    while (flock(fd, LOCK_EX) != 0) {
+        if (errno != EINTR)
+            return errno;
+    }
+    return fstat(fd, &what) == 0 && what.st_nlink > 0 ? 0 : ENOENT;
+}
+
+/* An errno. */
+static int reserve(int fd, size_t bytes)
+{
+    int error;
+
+    do {
+        error = posix_fallocate(fd, 0, (off_t)bytes);
+    } while (error == EINTR);
+    return error;
 }
 
 /* Maps a file's bytes, which the folder has room for; NULL: errno tells, and there is no file. */
@@ -159,7 +182,9 @@ static void *map_file(struct tn_ring_file *file, const char *folder)
     file->fd = create(file, folder);
     if (file->fd < 0)
         return NULL;
-    error = posix_fallocate(file->fd, 0, (off_t)file->bytes);
+    error = lock_file(file->fd);
+    if (error == 0)
+        error = reserve(file->fd, file->bytes);
     if (error == 0) {
         memory = mmap(NULL, file->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
         error = errno;
@@ -232,14 +257,14 @@ static bool read_at(int fd, size_t offset, void *bytes, size_t count)
     return true;
 }
 
-/* Whether the file has all the pages that its head promises. */
+/* Whether the file is the user's, and has all the pages that its head promises. */
 static bool is_whole(int fd, const struct tn_ring_file_head *head)
 {
     struct stat what;
 
-    return fstat(fd, &what) == 0 && S_ISREG(what.st_mode) && head->page_count > 0 &&
-           head->page_bytes == TN_RING_PAGE_BYTES &&
-           head->page_count < (uint64_t)INT64_MAX / TN_RING_PAGE_BYTES &&
+    return fstat(fd, &what) == 0 && S_ISREG(what.st_mode) &&
+           (what.st_uid == geteuid() || geteuid() == 0) && head->page_count > 0 &&
+           head->page_bytes == TN_RING_PAGE_BYTES && head->page_count <= TN_RING_PAGES_MAX &&
            (uint64_t)what.st_size >= (head->page_count + 1) * TN_RING_PAGE_BYTES;
 }
 
@@ -247,7 +272,7 @@ enum tn_ring_opened tn_ring_reader_open(struct tn_ring_reader *reader, const cha
 {
     enum tn_ring_opened opened = TN_RING_OPENED;
 
-    reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     if (reader->fd < 0)
         return TN_RING_NO_FILE;
     if (!read_at(reader->fd, 0, &reader->head, sizeof reader->head) ||

@@ -2,7 +2,7 @@
 /* ring_file.h -- the file of a ring's pages, which outlives the process.
  *
  * The file is in memory: in the user's runtime folder, else in /dev/shm. It belongs to the user
- * alone (mode 0600). A process removes its file at a clean end. Of dead processes' files the newest
+ * alone (mode 0600). A process removes the file with its device. Of dead processes' files the newest
  * eight are kept, and the others are removed when the next process makes a file. A process locks its
  * file with flock(): the system ends the lock with the process, whatever killed it.
  *
@@ -25,6 +25,7 @@ enum {
     TN_RING_FILE_VERSION = 1,
     TN_RING_FILES_KEPT = 8, /* of processes that were killed */
     TN_RING_FOLDER_MAX = 200,
+    TN_RING_PAGES_MAX = 1 << 24, /* 64 GiB */
     TN_RING_PATH_MAX = TN_RING_FOLDER_MAX + 100,
 };
 
@@ -73,7 +74,7 @@ struct tn_ring_reader {
 enum tn_ring_opened {
     TN_RING_OPENED,
     TN_RING_NO_FILE, /* it cannot be opened; errno tells */
-    TN_RING_FOREIGN, /* no ring, or one that is cut short */
+    TN_RING_FOREIGN, /* no ring, another user's, or one that is cut short */
     TN_RING_VERSION, /* a ring of another version */
 };
 

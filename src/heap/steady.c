@@ -230,7 +230,7 @@ static bool wants_magazines(struct tn_arena *arena)
     if (arena->turns >= TURNS_ALONE)
         arena->user_changes = 0;
     arena->user_changes += 1;
-    return arena->user_changes % USER_CHANGES == 0;
+    return arena->user_changes % USER_CHANGES == 0 && arena->allocates != TN_STEADY_RECORDED;
 }
 
 bool tn_steady_lock_and_allocate(struct tn_arena *arena, const struct tn_steady_key *key,
@@ -344,7 +344,7 @@ static TN_APART bool free_as_guest(struct tn_arena *arena, const struct tn_chunk
         tn_sharing_empty_inbox(arena, tn_arena_inbox(arena));
     } else {
         arena->guest_free_count += 1;
-        wanted = arena->guest_free_count % GUEST_FREES == 0;
+        wanted = arena->guest_free_count % GUEST_FREES == 0 && arena->frees != TN_STEADY_RECORDED;
     }
     done = tn_sharing_free_here(arena, chunk, address);
     tn_arena_unlock(arena);

@@ -70,6 +70,8 @@ static bool add_page(struct collection *all, const struct tn_ring_copy *page)
             if (tn_ring_words(words[0]) < 2)
                 break;
             alloc = tn_history_block_of(words);
+            if (alloc.requested > alloc.bytes)
+                break; /* no writer's */
             added = add(all, (struct tn_told_block){.sequence = number,
                                                     .address = alloc.address,
                                                     .bytes = alloc.bytes,
@@ -116,7 +118,8 @@ static void count_lost(struct collection *all, struct tn_told *told)
         bool first = i == 0 || place[-1].writer != place->writer;
         bool last = i + 1 == all->place_count || place[1].writer != place->writer;
 
-        told->lost_pages += place->place - (first ? 0 : place[-1].place + 1);
+        if (first || place->place > place[-1].place) /* else no writer's */
+            told->lost_pages += place->place - (first ? 0 : place[-1].place + 1);
         told->lost_events += last ? place->lost : 0;
     }
 }

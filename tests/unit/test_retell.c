@@ -2,7 +2,6 @@
 /* What a device's history tells is what its pools have: whatever was done. */
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 
 #include "observe/retell.h"
 #include "unit/unit.h"
@@ -108,6 +107,40 @@ TEST(recorded, an_event_takes_16_bytes_at_most)
     told = retell();
     ck_assert_uint_eq(told.event_count, 2 * PAIRS);
     tn_told_free(&told);
+    check_told(NULL);
+}
+
+/* Threads on the world's stream and on its side: they free what others have allocated. */
+static _Atomic(void *) exchanged[BLOCKS];
+
+static void *exchange(void *context)
+{
+    const size_t own = *(const size_t *)context;
+
+    for (size_t i = 0; i < 20 * (size_t)BLOCKS; i++) {
+        void *address = NULL;
+
+        OK(tarn_malloc(world.device, 512 * (1 + (i + own) % 50),
+                       (i / BLOCKS) % 2 == 0 ? world.stream : world.side, &address));
+        address = atomic_exchange(&exchanged[(i * 7 + own) % BLOCKS], address);
+        if (address != NULL)
+            OK(tarn_free(address));
+    }
+    return NULL;
+}
+
+TEST(recorded, what_threads_do_with_each_others_blocks_is_told)
+{
+    static const size_t numbers[THREADS] = {0, 1, 2, 3};
+    pthread_t threads[THREADS];
+
+    for (size_t i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, exchange, (void *)&numbers[i]), 0);
+    for (size_t i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    check_told(NULL);
+    for (size_t i = 0; i < BLOCKS; i++)
+        OK(tarn_free(atomic_load(&exchanged[i])));
     check_told(NULL);
 }
 

@@ -257,6 +257,31 @@ TEST(rings, words_that_no_writer_writes_are_refused)
     ck_assert_int_eq(tn_ring_read(tn_ring_from_memory, &ring, 0, &copy), TN_RING_BROKEN);
 }
 
+/* Each copy has another word at the end of the page. */
+static bool from_a_liar(void *context, size_t offset, void *bytes, size_t count)
+{
+    unsigned *copies = context;
+    uint64_t *words = bytes;
+    size_t number = count / sizeof *words;
+
+    ck_assert_uint_eq(offset, 0);
+    for (size_t i = 0; i < number; i++)
+        words[i] = 1;
+    *copies += number > TN_RING_WORDS;
+    if (number > TN_RING_WORDS && *copies == 2)
+        words[number - 1] = tn_ring_first(KIND_TWO, 1, 0);
+    return true;
+}
+
+TEST(rings, a_page_whose_events_change_is_refused)
+{
+    struct tn_ring_copy copy;
+    unsigned copies = 0;
+
+    ck_assert_int_eq(tn_ring_read(from_a_liar, &copies, 0, &copy), TN_RING_BROKEN);
+    ck_assert_uint_eq(copies, 2);
+}
+
 static void *write_for_long(void *context)
 {
     struct tn_ring_writer writer = writer_of(1);

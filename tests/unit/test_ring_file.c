@@ -258,6 +258,7 @@ TEST(files, foreign_files_and_other_versions_are_told_apart)
     ck_assert_int_eq(tn_ring_reader_open(&reader, "/etc/passwd"), TN_RING_FOREIGN);
     ck_assert_int_eq(tn_ring_reader_open(&reader, "/dev/null"), TN_RING_FOREIGN);
     ck_assert_int_eq(tn_ring_reader_open(&reader, folder), TN_RING_FOREIGN);
+    ck_assert_int_eq(tn_ring_reader_open(&reader, "/proc/self/exe"), TN_RING_NO_FILE); /* a link */
     ck_assert_int_eq(opened_with(0, 0), TN_RING_FOREIGN);
     ck_assert_int_eq(opened_with(offsetof(struct tn_ring_file_head, version), 2), TN_RING_VERSION);
     ck_assert_int_eq(opened_with(offsetof(struct tn_ring_file_head, page_bytes), 1),
