@@ -95,12 +95,13 @@ struct kept {
 /* Adds a file; the oldest of too many is removed. */
 static void keep(struct kept *kept, int folder, const char *name)
 {
+    const size_t bytes = strlen(name) + 1;
     int at = kept->count;
 
-    TN_ASSERT(kept->count <= TN_RING_FILES_KEPT);
+    TN_ASSERT(kept->count <= TN_RING_FILES_KEPT && bytes <= NAME_BYTES);
     for (; at > 0 && strcmp(kept->names[at - 1], name) > 0; at--)
         memcpy(kept->names[at], kept->names[at - 1], NAME_BYTES);
-    (void)snprintf(kept->names[at], NAME_BYTES, "%s", name);
+    memcpy(kept->names[at], name, bytes);
     kept->count += 1;
     if (kept->count <= TN_RING_FILES_KEPT)
         return;
