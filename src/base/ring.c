@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A page's serial is 0 while the words are made empty. A reader with the same serial before and
- * after the copies has words of this serial alone. Fences, as Boehm has them, order the words
- * against the serial: a page's words are atomic, and relaxed but for an event's first one.
+ * after the copies has words of this serial alone: whoever reads a word of a later serial, written
+ * by a release as all of them are, finds a later serial afterwards.
  *
  * A reader copies a page twice. The words in the first copy, and with each first word the rest of the
  * event, were written before the second copy began. A copy may read words in any order. */
@@ -55,9 +55,9 @@ static struct tn_ring_page *take_page(struct tn_ring *ring, uint64_t *serial)
             continue;
         *serial = taken + 1;
         atomic_store_explicit(&page->serial, 0, memory_order_relaxed);
-        atomic_thread_fence(memory_order_release);
-        for (size_t i = 0; i < TN_RING_WORDS; i++)
-            atomic_store_explicit(&page->words[i], 0, memory_order_relaxed);
+        for (size_t i = 0; i < TN_RING_WORDS;
+             i++) /* who reads a 0 finds that serial, or a later one */
+            atomic_store_explicit(&page->words[i], 0, memory_order_release);
         return page;
     }
     return NULL;
@@ -85,10 +85,10 @@ static bool begin_page(struct tn_ring_writer *writer)
     page = take_page(writer->ring, &serial);
     if (page == NULL)
         return false;
-    atomic_store_explicit(&page->writer, writer->id, memory_order_relaxed);
-    atomic_store_explicit(&page->place, writer->place, memory_order_relaxed);
-    atomic_store_explicit(&page->lost, writer->lost, memory_order_relaxed);
-    atomic_store_explicit(&page->base, writer->base, memory_order_relaxed);
+    atomic_store_explicit(&page->writer, writer->id, memory_order_release);
+    atomic_store_explicit(&page->place, writer->place, memory_order_release);
+    atomic_store_explicit(&page->lost, writer->lost, memory_order_release);
+    atomic_store_explicit(&page->base, writer->base, memory_order_release);
     atomic_store_explicit(&page->serial, serial, memory_order_release);
     writer->place += 1;
     writer->page = page;
@@ -130,7 +130,7 @@ void tn_ring_put_more(struct tn_ring_writer *writer, unsigned kind, uint64_t val
     if (!tn_ring_has_room(writer, 1 + count))
         return;
     for (size_t i = 0; i < count; i++)
-        atomic_store_explicit(writer->next + 1 + i, more[i], memory_order_relaxed);
+        atomic_store_explicit(writer->next + 1 + i, more[i], memory_order_release);
     atomic_store_explicit(writer->next, tn_ring_first(kind, (unsigned)count, value),
                           memory_order_release);
     writer->next += 1 + count;
@@ -144,7 +144,7 @@ bool tn_ring_from_memory(void *context, size_t offset, void *bytes, size_t count
     TN_ASSERT(offset % sizeof *from == 0 && count % sizeof *from == 0);
     TN_ASSERT(offset + count <= ring->page_count * TN_RING_PAGE_BYTES);
     for (size_t i = 0; i < count / sizeof *from; i++)
-        ((uint64_t *)bytes)[i] = atomic_load_explicit(from + i, memory_order_relaxed);
+        ((uint64_t *)bytes)[i] = atomic_load_explicit(from + i, memory_order_acquire);
     return true;
 }
 
@@ -189,13 +189,10 @@ enum tn_ring_read tn_ring_read(tn_ring_source source, void *context, size_t page
         return TN_RING_BROKEN;
     if (serial == 0)
         return TN_RING_EMPTY;
-    atomic_thread_fence(memory_order_acquire);
     if (!source(context, offset, first, sizeof first))
         return TN_RING_BROKEN;
-    atomic_thread_fence(memory_order_acquire);
     if (!source(context, offset, second, sizeof second))
         return TN_RING_BROKEN;
-    atomic_thread_fence(memory_order_acquire);
     if (!source(context, offset, &serial_after, sizeof serial_after))
         return TN_RING_BROKEN;
     if (serial_after != serial)

@@ -139,7 +139,7 @@ static TN_ALWAYS_INLINE void tn_ring_put_two(struct tn_ring_writer *writer, unsi
 {
     if (!tn_ring_has_room(writer, 2))
         return;
-    atomic_store_explicit(writer->next + 1, second, memory_order_relaxed);
+    atomic_store_explicit(writer->next + 1, second, memory_order_release);
     atomic_store_explicit(writer->next, tn_ring_first(kind, 1, value), memory_order_release);
     writer->next += 2;
 }
@@ -159,7 +159,8 @@ struct tn_ring_copy {
     uint64_t words[TN_RING_WORDS];
 };
 
-/* Copies bytes of the ring, from an offset in its pages. False: they cannot be read. */
+/* Copies bytes of the ring, from an offset in its pages, in an order of its own. All reads of a call
+ * come before those of the next call. False: they cannot be read. */
 typedef bool (*tn_ring_source)(void *context, size_t offset, void *bytes, size_t count);
 
 /* A source: a ring in this process; the context is its struct tn_ring. */

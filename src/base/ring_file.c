@@ -21,7 +21,8 @@
 
 enum { NAME_BYTES = 96, TRIES = 16 };
 
-static const uint8_t magic[8] = {0x89, 'T', 'R', 'I', 'N', 'G', '\r', '\n'};
+/* 0x89, then TRING and the end of a line, on a machine that puts the lowest byte first */
+static const uint64_t magic = 0x0a0d474e49525489;
 
 static uint64_t nanoseconds(clockid_t clock)
 {
@@ -225,8 +226,8 @@ bool tn_ring_file_make(struct tn_ring_file *file, const char *folder, size_t pag
         .began = nanoseconds(CLOCK_REALTIME),
         .began_in_stamps = nanoseconds(CLOCK_MONOTONIC),
     };
-    atomic_thread_fence(memory_order_release);
-    memcpy(file->head->magic, magic, sizeof magic); /* last: from now on it is a ring */
+    /* Last: from now on it is a ring. */
+    atomic_store_explicit(&file->head->magic, magic, memory_order_release);
     return true;
 }
 
@@ -277,7 +278,7 @@ enum tn_ring_opened tn_ring_reader_open(struct tn_ring_reader *reader, const cha
     if (reader->fd < 0)
         return TN_RING_NO_FILE;
     if (!read_at(reader->fd, 0, &reader->head, sizeof reader->head) ||
-        memcmp(reader->head.magic, magic, sizeof magic) != 0)
+        atomic_load(&reader->head.magic) != magic)
         opened = TN_RING_FOREIGN;
     else if (reader->head.version != TN_RING_FILE_VERSION)
         opened = TN_RING_VERSION;
@@ -294,8 +295,12 @@ bool tn_ring_from_file(void *context, size_t offset, void *bytes, size_t count)
 {
     const struct tn_ring_reader *reader = context;
 
+    bool done;
+
     TN_ASSERT(reader->fd >= 0);
-    return read_at(reader->fd, TN_RING_PAGE_BYTES + offset, bytes, count);
+    done = read_at(reader->fd, TN_RING_PAGE_BYTES + offset, bytes, count);
+    __sync_synchronize(); /* a call of the system is no barrier */
+    return done;
 }
 
 bool tn_ring_reader_is_alive(const struct tn_ring_reader *reader)

@@ -31,7 +31,7 @@ enum {
 
 /* At the beginning of a file. */
 struct tn_ring_file_head {
-    uint8_t magic[8];
+    atomic_uint_fast64_t magic;
     uint32_t version;
     uint32_t page_bytes;
     uint64_t page_count;      /* without this head's */
