@@ -190,7 +190,7 @@ const struct scale_call scale_look_calls[] = {
      .proportional_kinds = POOL_KINDS},
     {SCALE_CALL("tarn_snapshot_take, of the device", NULL, take_device_snapshot, NULL),
      .proportional = "all of the device",
-     .proportional_kinds = POOL_KINDS | SCALE_OUTPUTS | SCALE_MANY_POOLS},
+     .proportional_kinds = POOL_KINDS | SCALE_OUTPUTS | SCALE_RECORDED | SCALE_MANY_POOLS},
     {SCALE_CALL("tarn_snapshot_write_pytorch", NULL, write_snapshot, NULL),
      .proportional = "all of the pool", .proportional_kinds = POOL_KINDS},
     {SCALE_CALL("tarn_pool_check_live", NULL, check_live, NULL),
