@@ -129,8 +129,8 @@ typedef struct tarn_device_options {
 
     /* The bytes of a ring with the history of the device's blocks, from 64 KiB to 64 GiB; 0: no
      * history. The ring is a file in memory, which outlives a killed process, or the process's own
-     * memory where no file can be made: see docs/history.md. With a
-     * history, threads that share a stream's memory wait for each other. */
+     * memory where no file can be made: see docs/history.md. With a history, threads that share a
+     * stream's memory wait for each other. */
     size_t history_bytes;
 } tarn_device_options;
 

@@ -294,7 +294,6 @@ enum tn_ring_opened tn_ring_reader_open(struct tn_ring_reader *reader, const cha
 bool tn_ring_from_file(void *context, size_t offset, void *bytes, size_t count)
 {
     const struct tn_ring_reader *reader = context;
-
     bool done;
 
     TN_ASSERT(reader->fd >= 0);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a device's history tells is what its pools have: whatever was done. */
+#include <dirent.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "observe/retell.h"
 #include "unit/unit.h"
@@ -17,6 +19,47 @@ static void open_world(void)
     options.history_bytes = HISTORY_BYTES;
     test_world_open_with(&options);
     ck_assert_int_eq(world.device->history.file.error, 0);
+}
+
+GROUP(opening, NULL)
+
+/* Files of rings in the folder. */
+static size_t count_files(const char *folder)
+{
+    DIR *files = opendir(folder);
+    size_t count = 0;
+
+    ck_assert_ptr_nonnull(files);
+    for (const struct dirent *file; (file = readdir(files)) != NULL;)
+        count += strstr(file->d_name, ".ring") != NULL;
+    ck_assert_int_eq(closedir(files), 0);
+    return count;
+}
+
+TEST(opening, a_device_that_fails_to_open_leaves_no_file)
+{
+    char folder[] = "/tmp/tarn-open-XXXXXX";
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+    tarn_device *device = NULL;
+    tarn_status status = TARN_ERR_HOST_MEMORY;
+    uint64_t fault = 0;
+
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(setenv("XDG_RUNTIME_DIR", folder, 1), 0);
+    options.history_bytes = HISTORY_BYTES;
+    test_start();
+    while (status == TARN_ERR_HOST_MEMORY && fault < 1000) {
+        fault += 1;
+        (void)tn_host_plan_fault(fault, false);
+        status = tarn_device_open(0, &options, &device);
+        (void)tn_host_plan_fault(0, false);
+        ck_assert_uint_eq(count_files(folder), status == TARN_OK);
+    }
+    ck_assert_int_eq(status, TARN_OK);
+    ck_assert_uint_gt(fault, 2);
+    OK(tarn_device_close(device));
+    ck_assert_uint_eq(count_files(folder), 0);
+    ck_assert_int_eq(rmdir(folder), 0);
 }
 
 GROUP(recorded, open_world, .end = test_world_close, .timeout = 120)
