@@ -127,10 +127,10 @@ typedef struct tarn_device_options {
      * depend on the GPU's pace; with TARN_NO_MOVES they do not. */
     size_t move_limit_bytes;
 
-    /* The bytes of a ring with the history of the device's blocks, from 64 KiB to 64 GiB; 0: no
-     * history. The ring is a file in memory, which outlives a killed process, or the process's own
-     * memory where no file can be made: see docs/history.md. With a history, threads that share a
-     * stream's memory wait for each other. */
+    /* The bytes of a log with the history of the device's blocks, from 64 KiB to 64 GiB; 0: no
+     * history. The log is in a file in memory, which outlives a killed process. Where no file can
+     * be made, it is in the process's own memory. Beside the log the file has 64 bytes for each
+     * block. See docs/history.md. */
     size_t history_bytes;
 } tarn_device_options;
 

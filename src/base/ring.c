@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A page's serial is 0 while the words are made empty. A reader with the same serial before and
- * after the copies has words of this serial alone: whoever reads a word of a later serial, written
- * by a release as all of them are, finds a later serial afterwards.
+/* A page's serial is 0 while its count is made 0. A reader with the same serial before and after the
+ * copies has words of this serial alone: whoever reads a word of a later serial, written by a
+ * release as all of them are, finds a later serial afterwards.
  *
- * A reader copies a page twice. The words in the first copy, and with each first word the rest of the
- * event, were written before the second copy began. A copy may read words in any order. */
+ * Pages nobody had yet are left from the beginning. The list of those left is a circle: a page that
+ * is taken makes room for itself. */
 #include "base/ring.h"
 
 #include <string.h>
@@ -12,6 +12,7 @@
 
 #include "base/checked.h"
 #include "base/host.h"
+#include "base/thread.h"
 
 static uint64_t now(void)
 {
@@ -21,59 +22,98 @@ static uint64_t now(void)
     return (uint64_t)time.tv_sec * 1000000000U + (uint64_t)time.tv_nsec;
 }
 
-bool tn_ring_init(struct tn_ring *ring, void *pages, size_t page_count)
+bool tn_ring_init(struct tn_ring *ring, void *pages, size_t page_count,
+                  const atomic_uint_fast64_t *counter)
 {
     TN_ASSERT(page_count > 0);
     TN_ASSERT((uintptr_t)pages % _Alignof(struct tn_ring_page) == 0);
-    ring->pages = pages;
-    ring->page_count = page_count;
-    atomic_init(&ring->taken, 0);
-    ring->written = tn_host_alloc(page_count, sizeof *ring->written);
-    return ring->written != NULL;
+    *ring = (struct tn_ring){.pages = pages, .page_count = page_count, .counter = counter};
+    ring->left = tn_host_alloc(page_count, sizeof *ring->left);
+    ring->shared = tn_host_alloc_aligned(_Alignof(struct tn_ring_shared),
+                                         TN_RING_SHARED * sizeof *ring->shared);
+    if (ring->left == NULL || ring->shared == NULL) {
+        tn_host_free(ring->left);
+        tn_host_free(ring->shared);
+        return false;
+    }
+    memset(ring->shared, 0, TN_RING_SHARED * sizeof *ring->shared);
+    for (size_t i = 0; i < page_count; i++)
+        ring->left[i] = (struct tn_ring_left){.page = i};
+    ring->left_count = page_count;
+    for (size_t i = 0; i < TN_RING_SHARED; i++)
+        ring->shared[i].writer = tn_ring_new_writer(ring);
+    return true;
 }
 
 void tn_ring_drop(struct tn_ring *ring)
 {
-    for (size_t i = 0; i < ring->page_count && ring->written != NULL; i++)
-        TN_ASSERT(!atomic_load(&ring->written[i]));
-    tn_host_free(ring->written);
+    for (size_t i = 0; i < TN_RING_SHARED && ring->shared != NULL; i++)
+        tn_ring_leave(&ring->shared[i].writer);
+    TN_ASSERT(ring->left_count == ring->taken + ring->page_count);
+    tn_host_free(ring->left);
+    tn_host_free(ring->shared);
     *ring = (struct tn_ring){.pages = NULL};
 }
 
-/* The next page without a writer becomes the caller's, empty; NULL: none. *serial: for the page,
- * once it may be read. */
+struct tn_ring_writer tn_ring_new_writer(struct tn_ring *ring)
+{
+    uint64_t id =
+        ring == NULL ? 0 : atomic_fetch_add_explicit(&ring->writer_count, 1, memory_order_relaxed);
+
+    return (struct tn_ring_writer){.ring = ring, .id = id};
+}
+
+/* Finds what will stay for half a ring from now on, some sixteen times in a ring. */
+static void raise_recent(struct tn_ring *ring)
+{
+    const uint64_t half = ring->page_count / 2;
+    uint64_t recent = UINT64_MAX;
+
+    TN_ASSERT(tn_spin_is_taken(&ring->lock) && ring->left_count >= ring->taken);
+    if (ring->taken % (ring->page_count / 16 + 1) != 0)
+        return;
+    if (half > 0 && ring->left_count - ring->taken >= half)
+        recent = ring->left[(ring->left_count - half) % ring->page_count].counter;
+    atomic_store_explicit(&ring->recent, recent, memory_order_relaxed);
+}
+
+/* The page left longest ago becomes the caller's, not to be read; NULL: none is left. *serial: for
+ * the page, once it may be read. */
 static struct tn_ring_page *take_page(struct tn_ring *ring, uint64_t *serial)
 {
-    for (size_t tries = 0; tries < ring->page_count; tries++) {
-        uint64_t taken = atomic_fetch_add_explicit(&ring->taken, 1, memory_order_relaxed);
-        size_t at = (size_t)(taken % ring->page_count);
-        struct tn_ring_page *page = &ring->pages[at];
-        bool written = false;
+    struct tn_ring_page *page = NULL;
 
-        if (!atomic_compare_exchange_strong_explicit(&ring->written[at], &written, true,
-                                                     memory_order_acquire, memory_order_relaxed))
-            continue;
-        *serial = taken + 1;
-        atomic_store_explicit(&page->serial, 0, memory_order_relaxed);
-        for (size_t i = 0; i < TN_RING_WORDS;
-             i++) /* who reads a 0 finds that serial, or a later one */
-            atomic_store_explicit(&page->words[i], 0, memory_order_release);
-        return page;
+    tn_spin_acquire(&ring->lock);
+    TN_ASSERT(ring->left_count - ring->taken <= ring->page_count);
+    if (ring->left_count > ring->taken) {
+        page = &ring->pages[ring->left[ring->taken % ring->page_count].page];
+        ring->taken += 1;
+        *serial = ring->taken;
+        raise_recent(ring);
     }
-    return NULL;
+    tn_spin_release(&ring->lock);
+    if (page != NULL)
+        atomic_store_explicit(&page->serial, 0, memory_order_relaxed);
+    return page;
 }
 
 void tn_ring_leave(struct tn_ring_writer *writer)
 {
-    if (writer->page != NULL) {
-        size_t at = (size_t)(writer->page - writer->ring->pages);
+    struct tn_ring *ring = writer->ring;
 
-        TN_ASSERT(at < writer->ring->page_count && atomic_load(&writer->ring->written[at]));
-        atomic_store_explicit(&writer->ring->written[at], false, memory_order_release);
+    if (writer->page != NULL) {
+        struct tn_ring_left left = {.page = (size_t)(writer->page - ring->pages)};
+
+        TN_ASSERT(left.page < ring->page_count);
+        tn_spin_acquire(&ring->lock);
+        left.counter = atomic_load_explicit(ring->counter, memory_order_relaxed);
+        ring->left[ring->left_count % ring->page_count] = left;
+        ring->left_count += 1;
+        tn_spin_release(&ring->lock);
     }
     writer->page = NULL;
-    writer->next = NULL;
-    writer->stop = NULL;
+    writer->at = 0;
+    writer->stop = 0;
 }
 
 static bool begin_page(struct tn_ring_writer *writer)
@@ -85,6 +125,7 @@ static bool begin_page(struct tn_ring_writer *writer)
     page = take_page(writer->ring, &serial);
     if (page == NULL)
         return false;
+    atomic_store_explicit(&page->count, 0, memory_order_release);
     atomic_store_explicit(&page->writer, writer->id, memory_order_release);
     atomic_store_explicit(&page->place, writer->place, memory_order_release);
     atomic_store_explicit(&page->lost, writer->lost, memory_order_release);
@@ -92,21 +133,26 @@ static bool begin_page(struct tn_ring_writer *writer)
     atomic_store_explicit(&page->serial, serial, memory_order_release);
     writer->place += 1;
     writer->page = page;
-    writer->next = page->words;
     return true;
 }
 
 /* Where no event of so many words, with a stamp before it, has room: the end of the page. */
 static bool is_full(const struct tn_ring_writer *writer, size_t words)
 {
-    return writer->page == NULL ||
-           writer->page->words + TN_RING_WORDS - writer->next < (ptrdiff_t)(words + 1);
+    return writer->page == NULL || TN_RING_WORDS - writer->at < words + 1;
+}
+
+/* Brings the lines of the words behind the next stamp near: they were written a whole ring ago. */
+static void bring_near(const struct tn_ring_writer *writer)
+{
+    enum { WORDS = 64 / sizeof(uint64_t) };
+
+    for (uint64_t at = writer->at; at < writer->at + 2 * (uint64_t)TN_RING_STAMP_WORDS; at += WORDS)
+        __builtin_prefetch(&writer->page->words[tn_min(at, (uint64_t)TN_RING_WORDS - 1)], 1);
 }
 
 bool tn_ring_turn(struct tn_ring_writer *writer, size_t words)
 {
-    size_t left;
-
     TN_ASSERT(words > 0 && words <= TN_RING_EVENT_WORDS_MAX);
     if (writer->ring == NULL)
         return false;
@@ -114,13 +160,18 @@ bool tn_ring_turn(struct tn_ring_writer *writer, size_t words)
         writer->lost += 1;
         return false;
     }
-    atomic_store_explicit(writer->next, tn_ring_first(TN_RING_STAMP, 0, now()),
-                          memory_order_release);
-    writer->next += 1;
-    left = (size_t)(writer->page->words + TN_RING_WORDS - writer->next);
-    TN_ASSERT(left >= words);
-    writer->stop = writer->next + tn_min(left, TN_RING_STAMP_WORDS);
+    tn_ring_put_stamp(writer);
+    TN_ASSERT(writer->at + words <= writer->stop);
+    bring_near(writer);
     return true;
+}
+
+void tn_ring_put_stamp(struct tn_ring_writer *writer)
+{
+    if (is_full(writer, 0))
+        return; /* the next event begins a page, with a stamp */
+    tn_ring_write(writer, tn_ring_first(TN_RING_STAMP, 0, now()));
+    writer->stop = tn_min(writer->at + TN_RING_STAMP_WORDS, (uint64_t)TN_RING_WORDS);
 }
 
 void tn_ring_put_more(struct tn_ring_writer *writer, unsigned kind, uint64_t value,
@@ -130,48 +181,60 @@ void tn_ring_put_more(struct tn_ring_writer *writer, unsigned kind, uint64_t val
     if (!tn_ring_has_room(writer, 1 + count))
         return;
     for (size_t i = 0; i < count; i++)
-        atomic_store_explicit(writer->next + 1 + i, more[i], memory_order_release);
-    atomic_store_explicit(writer->next, tn_ring_first(kind, (unsigned)count, value),
-                          memory_order_release);
-    writer->next += 1 + count;
+        atomic_store_explicit(&writer->page->words[writer->at + 1 + i], more[i],
+                              memory_order_release);
+    atomic_store_explicit(&writer->page->words[writer->at],
+                          tn_ring_first(kind, (unsigned)count, value), memory_order_release);
+    writer->at += 1 + count;
+    TN_ASSERT(writer->at <= TN_RING_WORDS);
+    atomic_store_explicit(&writer->page->count, writer->at, memory_order_release);
+}
+
+struct tn_ring_writer *tn_ring_enter(struct tn_ring *ring)
+{
+    uint64_t thread = (uint64_t)tn_thread_word() * TN_GOLDEN;
+    struct tn_ring_shared *shared = &ring->shared[thread >> 58 & (TN_RING_SHARED - 1)];
+
+    tn_spin_acquire(&shared->lock);
+    return &shared->writer;
+}
+
+void tn_ring_exit(struct tn_ring_writer *writer)
+{
+    struct tn_ring_shared *shared =
+        (void *)((char *)writer - offsetof(struct tn_ring_shared, writer));
+
+    tn_spin_release(&shared->lock);
+}
+
+void tn_ring_copy_words(uint64_t *to, const atomic_uint_fast64_t *from, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] = atomic_load_explicit(from + i, memory_order_acquire);
 }
 
 bool tn_ring_from_memory(void *context, size_t offset, void *bytes, size_t count)
 {
     const struct tn_ring *ring = context;
-    const atomic_uint_fast64_t *from = (const void *)((const char *)ring->pages + offset);
 
-    TN_ASSERT(offset % sizeof *from == 0 && count % sizeof *from == 0);
+    TN_ASSERT(offset % sizeof(uint64_t) == 0 && count % sizeof(uint64_t) == 0);
     TN_ASSERT(offset + count <= ring->page_count * TN_RING_PAGE_BYTES);
-    for (size_t i = 0; i < count / sizeof *from; i++)
-        ((uint64_t *)bytes)[i] = atomic_load_explicit(from + i, memory_order_acquire);
+    tn_ring_copy_words(bytes, (const void *)((const char *)ring->pages + offset),
+                       count / sizeof(uint64_t));
     return true;
 }
 
-/* The words of whole events; false: no writer writes such a page. */
-static bool count_words(const uint64_t *words, size_t *count)
+/* Whether these are whole events, as writers write them. */
+static bool are_events(const uint64_t *words, size_t count)
 {
     size_t at = 0;
 
-    while (at < TN_RING_WORDS && words[at] != 0) {
-        size_t event = tn_ring_words(words[at]);
-
-        if (tn_ring_kind(words[at]) == 0 || event > TN_RING_WORDS - at)
+    while (at < count) {
+        if (tn_ring_kind(words[at]) == 0)
             return false;
-        at += event;
+        at += tn_ring_words(words[at]);
     }
-    *count = at;
-    return true;
-}
-
-/* Whether a copy has the events of an earlier one: no word is written twice. */
-static bool has_events(const uint64_t *words, const uint64_t *earlier, size_t count)
-{
-    for (size_t at = 0; at < count; at += tn_ring_words(earlier[at])) {
-        if (words[at] != earlier[at])
-            return false;
-    }
-    return true;
+    return at == count;
 }
 
 enum tn_ring_read tn_ring_read(tn_ring_source source, void *context, size_t page,
@@ -179,8 +242,7 @@ enum tn_ring_read tn_ring_read(tn_ring_source source, void *context, size_t page
 {
     /* As in struct tn_ring_page, in plain words. */
     enum { HEAD = offsetof(struct tn_ring_page, words) / sizeof(uint64_t) };
-    uint64_t first[HEAD + TN_RING_WORDS];
-    uint64_t second[HEAD + TN_RING_WORDS];
+    uint64_t head[HEAD];
     uint64_t serial;
     uint64_t serial_after;
     size_t offset = page * TN_RING_PAGE_BYTES;
@@ -189,22 +251,19 @@ enum tn_ring_read tn_ring_read(tn_ring_source source, void *context, size_t page
         return TN_RING_BROKEN;
     if (serial == 0)
         return TN_RING_EMPTY;
-    if (!source(context, offset, first, sizeof first))
-        return TN_RING_BROKEN;
-    if (!source(context, offset, second, sizeof second))
-        return TN_RING_BROKEN;
-    if (!source(context, offset, &serial_after, sizeof serial_after))
+    if (!source(context, offset, head, sizeof head) ||
+        !source(context, offset + sizeof head, copy->words, sizeof copy->words) ||
+        !source(context, offset, &serial_after, sizeof serial_after))
         return TN_RING_BROKEN;
     if (serial_after != serial)
         return TN_RING_EMPTY;
-    if (!count_words(first + HEAD, &copy->word_count) ||
-        !has_events(second + HEAD, first + HEAD, copy->word_count))
-        return TN_RING_BROKEN;
     copy->serial = serial;
-    copy->writer = second[1];
-    copy->place = second[2];
-    copy->lost = second[3];
-    copy->base = second[4];
-    memcpy(copy->words, second + HEAD, copy->word_count * sizeof *copy->words);
+    copy->word_count = (size_t)head[1];
+    copy->writer = head[2];
+    copy->place = head[3];
+    copy->lost = head[4];
+    copy->base = head[5];
+    if (head[1] > TN_RING_WORDS || !are_events(copy->words, copy->word_count))
+        return TN_RING_BROKEN;
     return TN_RING_READ;
 }

@@ -1,31 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ring.h -- a log of events in memory, for other processes to read, and for later ones.
  *
- * The memory is a head and pages of 4 KiB. A writer has a page at a time, and writes events behind
- * each other. When the page is full, the writer takes another: of those without a writer the page
- * taken longest ago. Its old events are lost. Readers can tell, for pages of a writer are numbered.
- * Writers share nothing but the counter of pages taken.
+ * The memory is pages of 4 KiB. A writer has a page at a time, and writes events behind each other.
+ * When the page is full, the writer leaves it and takes the one that was left longest ago. Its old
+ * events are lost. Readers can tell, for pages of a writer are numbered.
  *
  * An event has one to four words. The first has the kind and the number of further words, and is not
- * 0. The words of a page are 0 when a writer begins it, and each is written once:
+ * 0. The head of a page says how many words are written:
  *
  *     a writer                             a reader
  *     page's serial: 0                     copies the serial
- *     words: 0                             copies the page: how many words it may believe
- *     page's serial: the next              copies the page again: these words
- *     an event's last words                copies the serial: it is the same one as before
- *     its first word
+ *     count of words: 0                    copies the head
+ *     page's serial: the next              copies the words
+ *     an event's words                     copies the serial: it is the same one as before
+ *     count of words: with the event's
  *
  * A reader thus never takes half an event for a whole event, wherever the writer is, or was when the
  * process was killed. Readers stop nobody. A killed writer has written all events but the last.
  *
  * An event has no clock of its own. A stamp, the time in nanoseconds, stands at the beginning of
- * each page, and behind at most 64 words.
+ * each page, and behind at most 64 words. Whoever writes rarely puts a stamp before each event.
+ *
+ * Pages are overwritten in the order in which they were left. An event that finds no page is counted
+ * as lost. With each page the ring keeps the value that a counter of the user's had when the page was
+ * left. What was counted behind that was written behind that, too.
+ *
+ * A thread without a writer of its own uses a shared one, with a lock.
  *
  * Source: H.-J. Boehm, Can Seqlocks Get Along With Programming Language Memory Models? (MSPC 2012).
  *
- * Locking: a writer belongs to whoever holds the lock of what it records. Pages pass by atomic
- * operations. */
+ * Locking: a writer belongs to whoever holds the lock of what it records. The ring has a spin lock
+ * for its pages, and one for each shared writer, which comes before. */
 #ifndef TARN_BASE_RING_H
 #define TARN_BASE_RING_H
 
@@ -36,6 +41,7 @@
 
 #include "base/contract.h"
 #include "base/hot.h"
+#include "base/spin.h"
 
 enum {
     TN_RING_PAGE_BYTES = 4096,
@@ -45,6 +51,7 @@ enum {
     TN_RING_KIND_BITS = 4,
     TN_RING_VALUE_SHIFT = 6, /* of an event's first word: a kind, a count of words, a value */
     TN_RING_STAMP = 1,       /* the kind whose value is the time; others are the user's, 2 to 15 */
+    TN_RING_SHARED = 64,     /* writers; a power of two */
 };
 
 /* The greatest value of a first word, exclusive. */
@@ -52,40 +59,63 @@ enum {
 
 struct tn_ring_page {
     atomic_uint_fast64_t serial; /* rises with each page taken, from 1; 0: being made empty */
+    atomic_uint_fast64_t count;  /* words of whole events */
     atomic_uint_fast64_t writer; /* whose events it has */
     atomic_uint_fast64_t place;  /* among the writer's pages, from 0: a gap is lost */
     atomic_uint_fast64_t lost;   /* the writer's events before that found no page */
     atomic_uint_fast64_t base;   /* of the writer's own: see tn_ring_writer */
-    uint64_t unused[3];
+    uint64_t unused[2];
     atomic_uint_fast64_t words[TN_RING_WORDS];
 };
 
 _Static_assert(sizeof(atomic_uint_fast64_t) == sizeof(uint64_t), "a word");
 _Static_assert(sizeof(struct tn_ring_page) == TN_RING_PAGE_BYTES, "a page");
 
+struct tn_ring_writer {
+    uint64_t at;               /* where the next event goes */
+    uint64_t stop;             /* no event crosses it without tn_ring_turn */
+    struct tn_ring_page *page; /* NULL: none */
+    uint64_t base;             /* the user's, for the head of the next page */
+    struct tn_ring *ring;      /* NULL: it writes nothing */
+    uint64_t id;               /* never another writer's of the same ring */
+    uint64_t place;            /* of its next page */
+    uint64_t lost;
+};
+
+struct tn_ring_shared {
+    _Alignas(128) struct tn_spin lock;
+    struct tn_ring_writer writer;
+};
+
+/* A page that was left. */
+struct tn_ring_left {
+    uint64_t counter; /* the user's, at that moment */
+    size_t page;
+};
+
 /* In this process alone. Zeroed: no ring. */
 struct tn_ring {
-    struct tn_ring_page *pages;
+    struct tn_ring_page *pages; /* immutable, as the next three */
     size_t page_count;
-    atomic_uint_fast64_t taken; /* pages, all in all */
-    atomic_bool *written;       /* of each page: a writer has it */
+    const atomic_uint_fast64_t *counter; /* the user's */
+    struct tn_ring_shared *shared;
+    /* What the counter counted above this was written to pages that stay for nearly half a ring. */
+    atomic_uint_fast64_t recent;
+    _Alignas(128) atomic_uint_fast64_t writer_count; /* so far */
+    struct tn_spin lock;                             /* of the others */
+    uint64_t taken;                                  /* pages, all in all */
+    uint64_t left_count;                             /* the same, with those that nobody had yet */
+    struct tn_ring_left *left; /* the page_count last ones; since those taken, all have no writer */
 };
 
-struct tn_ring_writer {
-    atomic_uint_fast64_t *next; /* where the next event goes */
-    atomic_uint_fast64_t *stop; /* no event crosses it without tn_ring_turn */
-    struct tn_ring *ring;       /* NULL: it writes nothing */
-    struct tn_ring_page *page;  /* NULL: none */
-    uint64_t id;                /* never another writer's of the same ring */
-    uint64_t place;             /* of its next page */
-    uint64_t lost;
-    uint64_t base; /* the user's, for the head of the next page */
-};
-
-/* A ring in pages that are zeroed, or whose process has ended: page_count is at least 1. False: no
- * memory. */
-bool tn_ring_init(struct tn_ring *ring, void *pages, size_t page_count);
+/* A ring in pages that are zeroed: page_count is at least 1. counter: of the user's, which rises; it
+ * outlives the ring. False: no memory. */
+bool tn_ring_init(struct tn_ring *ring, void *pages, size_t page_count,
+                  const atomic_uint_fast64_t *counter);
 void tn_ring_drop(struct tn_ring *ring); /* no writer is left; the pages stay as they are */
+
+/* A writer of its own; ring NULL: it writes nothing. */
+struct tn_ring_writer tn_ring_new_writer(struct tn_ring *ring);
 
 /* The writer gives the page back for others to take, and will go on with a new page. */
 void tn_ring_leave(struct tn_ring_writer *writer);
@@ -120,33 +150,65 @@ static inline uint64_t tn_ring_value(uint64_t first)
 /* Whether an event of so many words has room, which is made where there is none. */
 static TN_ALWAYS_INLINE bool tn_ring_has_room(struct tn_ring_writer *writer, size_t words)
 {
-    return TN_LIKELY(writer->stop - writer->next >= (ptrdiff_t)words) ||
-           tn_ring_turn(writer, words);
+    return TN_LIKELY(writer->at + words <= writer->stop) || tn_ring_turn(writer, words);
+}
+
+/* Each writes an event's words, for which there is room. */
+static TN_ALWAYS_INLINE void tn_ring_write(struct tn_ring_writer *writer, uint64_t first)
+{
+    struct tn_ring_page *page = writer->page;
+    const uint64_t at = writer->at;
+
+    TN_ASSERT(at + 1 <= TN_RING_WORDS);
+    writer->at = at + 1;
+    atomic_store_explicit(&page->words[at], first, memory_order_release);
+    atomic_store_explicit(&page->count, at + 1, memory_order_release);
+}
+
+static TN_ALWAYS_INLINE void tn_ring_write_two(struct tn_ring_writer *writer, uint64_t first,
+                                               uint64_t second)
+{
+    struct tn_ring_page *page = writer->page;
+    const uint64_t at = writer->at;
+
+    TN_ASSERT(at + 2 <= TN_RING_WORDS);
+    writer->at = at + 2;
+    atomic_store_explicit(&page->words[at], first, memory_order_release);
+    atomic_store_explicit(&page->words[at + 1], second, memory_order_release);
+    atomic_store_explicit(&page->count, at + 2, memory_order_release);
 }
 
 /* Each writes one event. */
 static TN_ALWAYS_INLINE void tn_ring_put(struct tn_ring_writer *writer, unsigned kind,
                                          uint64_t value)
 {
-    if (!tn_ring_has_room(writer, 1))
-        return;
-    atomic_store_explicit(writer->next, tn_ring_first(kind, 0, value), memory_order_release);
-    writer->next += 1;
+    if (tn_ring_has_room(writer, 1))
+        tn_ring_write(writer, tn_ring_first(kind, 0, value));
 }
 
 static TN_ALWAYS_INLINE void tn_ring_put_two(struct tn_ring_writer *writer, unsigned kind,
                                              uint64_t value, uint64_t second)
 {
-    if (!tn_ring_has_room(writer, 2))
-        return;
-    atomic_store_explicit(writer->next + 1, second, memory_order_release);
-    atomic_store_explicit(writer->next, tn_ring_first(kind, 1, value), memory_order_release);
-    writer->next += 2;
+    if (tn_ring_has_room(writer, 2))
+        tn_ring_write_two(writer, tn_ring_first(kind, 1, value), second);
 }
 
 /* more: up to three words, of which there are count. */
 void tn_ring_put_more(struct tn_ring_writer *writer, unsigned kind, uint64_t value,
                       const uint64_t *more, size_t count);
+
+/* The shared writer for the calling thread, locked; give it back. */
+struct tn_ring_writer *tn_ring_enter(struct tn_ring *ring);
+void tn_ring_exit(struct tn_ring_writer *writer);
+
+/* Numbers of the ring's counter up to here may have been overwritten soon. */
+static TN_ALWAYS_INLINE uint64_t tn_ring_recent(const struct tn_ring_writer *writer)
+{
+    return atomic_load_explicit(&writer->ring->recent, memory_order_relaxed);
+}
+
+/* Writes the time; the event behind it happened then. */
+void tn_ring_put_stamp(struct tn_ring_writer *writer);
 
 /* What a reader believes of a page. */
 struct tn_ring_copy {
@@ -165,6 +227,9 @@ typedef bool (*tn_ring_source)(void *context, size_t offset, void *bytes, size_t
 
 /* A source: a ring in this process; the context is its struct tn_ring. */
 bool tn_ring_from_memory(void *context, size_t offset, void *bytes, size_t count);
+
+/* Copies words of this process as a source does. */
+void tn_ring_copy_words(uint64_t *to, const atomic_uint_fast64_t *from, size_t count);
 
 enum tn_ring_read {
     TN_RING_READ,

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/environment.h"
 
 enum { NAME_BYTES = 96, TRIES = 16 };
@@ -165,12 +166,12 @@ static int lock_file(int fd)
 }
 
 /* An errno. */
-static int reserve(int fd, size_t bytes)
+static int reserve(int fd, size_t offset, size_t bytes)
 {
     int error;
 
     do {
-        error = posix_fallocate(fd, 0, (off_t)bytes);
+        error = posix_fallocate(fd, (off_t)offset, (off_t)bytes);
     } while (error == EINTR);
     return error;
 }
@@ -186,7 +187,7 @@ static void *map_file(struct tn_ring_file *file, const char *folder)
         return NULL;
     error = lock_file(file->fd);
     if (error == 0)
-        error = reserve(file->fd, file->bytes);
+        error = reserve(file->fd, 0, file->bytes);
     if (error == 0) {
         memory = mmap(NULL, file->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
         error = errno;
@@ -201,6 +202,13 @@ static void *map_file(struct tn_ring_file *file, const char *folder)
     return NULL;
 }
 
+static void *map_private(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    return memory != MAP_FAILED ? memory : NULL;
+}
+
 bool tn_ring_file_make(struct tn_ring_file *file, const char *folder, size_t page_count)
 {
     void *memory = NULL;
@@ -213,9 +221,8 @@ bool tn_ring_file_make(struct tn_ring_file *file, const char *folder, size_t pag
         file->error = memory != NULL ? 0 : errno;
     }
     if (memory == NULL)
-        memory =
-            mmap(NULL, file->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
+        memory = map_private(file->bytes);
+    if (memory == NULL)
         return false;
     file->head = memory;
     *file->head = (struct tn_ring_file_head){
@@ -231,6 +238,40 @@ bool tn_ring_file_make(struct tn_ring_file *file, const char *folder, size_t pag
     return true;
 }
 
+/* NULL: the file has no room. */
+static void *map_part(const struct tn_ring_file *file, size_t part)
+{
+    size_t offset = file->bytes + tn_ring_part_offset(part);
+    size_t bytes = tn_ring_part_bytes(part);
+    void *memory;
+
+    if (file->fd < 0 || reserve(file->fd, offset, bytes) != 0)
+        return NULL;
+    memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, (off_t)offset);
+    return memory != MAP_FAILED ? memory : NULL;
+}
+
+void *tn_ring_file_add_part(struct tn_ring_file *file)
+{
+    size_t part = (size_t)atomic_load_explicit(&file->head->part_count, memory_order_relaxed);
+    void *memory;
+
+    if (part == TN_RING_PARTS)
+        return NULL;
+    TN_ASSERT(file->parts[part] == NULL);
+    memory = map_part(file, part);
+    if (memory == NULL) {
+        memory = map_private(tn_ring_part_bytes(part));
+        if (memory == NULL)
+            return NULL;
+        atomic_fetch_or_explicit(&file->head->private_parts, UINT64_C(1) << part,
+                                 memory_order_release);
+    }
+    file->parts[part] = memory;
+    atomic_store_explicit(&file->head->part_count, part + 1, memory_order_release);
+    return memory;
+}
+
 void tn_ring_file_remove(struct tn_ring_file *file)
 {
     TN_ASSERT(file->head != NULL);
@@ -238,6 +279,10 @@ void tn_ring_file_remove(struct tn_ring_file *file)
     if (file->fd >= 0) {
         (void)unlink(file->path);
         (void)close(file->fd);
+    }
+    for (size_t part = 0; part < TN_RING_PARTS; part++) {
+        if (file->parts[part] != NULL)
+            (void)munmap(file->parts[part], tn_ring_part_bytes(part));
     }
     (void)munmap(file->head, file->bytes);
     *file = (struct tn_ring_file){.fd = -1};
@@ -300,6 +345,35 @@ bool tn_ring_from_file(void *context, size_t offset, void *bytes, size_t count)
     done = read_at(reader->fd, TN_RING_PAGE_BYTES + offset, bytes, count);
     __sync_synchronize(); /* a call of the system is no barrier */
     return done;
+}
+
+size_t tn_ring_reader_parts(const struct tn_ring_reader *reader)
+{
+    uint64_t count;
+
+    if (!read_at(reader->fd, offsetof(struct tn_ring_file_head, part_count), &count, sizeof count))
+        return 0;
+    return (size_t)tn_min(count, TN_RING_PARTS);
+}
+
+bool tn_ring_from_own_file(void *context, size_t offset, void *bytes, size_t count)
+{
+    const struct tn_ring_file *file = context;
+    const char *from = (const char *)file->head + TN_RING_PAGE_BYTES + offset;
+
+    TN_ASSERT(offset % sizeof(uint64_t) == 0 && count % sizeof(uint64_t) == 0);
+    if (offset >= file->bytes - TN_RING_PAGE_BYTES) {
+        size_t part = 0;
+
+        offset -= file->bytes - TN_RING_PAGE_BYTES;
+        while (part < TN_RING_PARTS && offset >= tn_ring_part_offset(part + 1))
+            part += 1;
+        if (part == TN_RING_PARTS || file->parts[part] == NULL)
+            return false;
+        from = (const char *)file->parts[part] + (offset - tn_ring_part_offset(part));
+    }
+    tn_ring_copy_words(bytes, (const void *)from, count / sizeof(uint64_t));
+    return true;
 }
 
 bool tn_ring_reader_is_alive(const struct tn_ring_reader *reader)

@@ -8,8 +8,9 @@
  *
  * Where no file can be made, or the folder has no room, the pages are the process's own memory.
  *
- * A file begins with a page about the others. All numbers are the machine's own. A reader does not
- * map the file, which could be cut short meanwhile, but copies parts of it.
+ * A file begins with a page about the others. Behind the pages are parts for the user's tables, which
+ * are added as they are needed, each twice as large as the one before. All numbers are the machine's
+ * own. A reader does not map the file, which could be cut short meanwhile, but copies bytes of it.
  *
  * Locking: none; a file belongs to its caller. Files of other processes come and go. */
 #ifndef TARN_BASE_RING_FILE_H
@@ -22,10 +23,12 @@
 #include "base/ring.h"
 
 enum {
-    TN_RING_FILE_VERSION = 1,
+    TN_RING_FILE_VERSION = 2,
     TN_RING_FILES_KEPT = 8, /* of processes that were killed */
     TN_RING_FOLDER_MAX = 200,
     TN_RING_PAGES_MAX = 1 << 24, /* 64 GiB */
+    TN_RING_PARTS = 16,
+    TN_RING_FIRST_PART_BYTES = 1 << 18,
     TN_RING_PATH_MAX = TN_RING_FOLDER_MAX + 100,
 };
 
@@ -38,11 +41,25 @@ struct tn_ring_file_head {
     uint64_t process;         /* its pid */
     uint64_t began;           /* nanoseconds since 1970 */
     uint64_t began_in_stamps; /* the same moment, as stamps tell the time */
+    atomic_uint_fast64_t part_count;
+    atomic_uint_fast64_t private_parts; /* a bit for each part that is not in the file */
 };
+
+/* Of the part with this number, and where it begins behind the pages. */
+static inline size_t tn_ring_part_bytes(size_t part)
+{
+    return (size_t)TN_RING_FIRST_PART_BYTES << part;
+}
+
+static inline size_t tn_ring_part_offset(size_t part)
+{
+    return tn_ring_part_bytes(part) - TN_RING_FIRST_PART_BYTES;
+}
 
 struct tn_ring_file {
     struct tn_ring_file_head *head; /* the mapped memory; NULL: none */
-    size_t bytes;
+    size_t bytes;                   /* without the parts */
+    void *parts[TN_RING_PARTS];
     int fd;                      /* -1: the memory is private */
     int error;                   /* why it is private, an errno; 0: it is not */
     char path[TN_RING_PATH_MAX]; /* empty: private */
@@ -62,7 +79,11 @@ static inline void *tn_ring_file_pages(const struct tn_ring_file *file)
     return (char *)file->head + TN_RING_PAGE_BYTES;
 }
 
-/* Unmaps the pages, and removes the file. */
+/* Adds a part, which is zeroed, and private where the file has no room for it: NULL: no memory. The
+ * new part is the last one. */
+void *tn_ring_file_add_part(struct tn_ring_file *file);
+
+/* Unmaps all, and removes the file. */
 void tn_ring_file_remove(struct tn_ring_file *file);
 
 /* A file of any process, to be read. */
@@ -81,8 +102,13 @@ enum tn_ring_opened {
 /* reader->fd is the caller's to close once the answer is OPENED. */
 enum tn_ring_opened tn_ring_reader_open(struct tn_ring_reader *reader, const char *path);
 
-/* A tn_ring_source; the context is a struct tn_ring_reader. */
+/* How many parts the file has by now. */
+size_t tn_ring_reader_parts(const struct tn_ring_reader *reader);
+
+/* Sources of the pages, and of the parts behind them: of a file that is read, and of this process's
+ * own; the contexts are a struct tn_ring_reader and a struct tn_ring_file. */
 bool tn_ring_from_file(void *context, size_t offset, void *bytes, size_t count);
+bool tn_ring_from_own_file(void *context, size_t offset, void *bytes, size_t count);
 
 /* Whether the process that made the file still runs, or a child that it has forked. */
 bool tn_ring_reader_is_alive(const struct tn_ring_reader *reader);

@@ -300,7 +300,7 @@ static struct tn_block *revive(struct tn_plan *plan, const struct tn_saved_block
     block->requested = saved->requested;
     block->sequence = saved->sequence;
     tn_block_set_order(block, tn_plan_order(plan, saved));
-    tn_pool_enter_live(pool, block);
+    tn_pool_enter_live(pool, block, true);
     TN_ASSERT(block->offset == run.begin && tn_block_end(block) == run.end);
     return block;
 }

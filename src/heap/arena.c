@@ -38,7 +38,7 @@ void tn_arena_end(struct tn_arena *arena)
     struct tn_heaps *heaps = tn_arena_heaps(arena);
 
     TN_ASSERT(heaps->by_stream.key == 0); /* P38 */
-    tn_ring_leave(&heaps->history);
+    tn_history_leave(&heaps->history);
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
         TN_ASSERT(heaps->of[kind].mapped_bytes == 0 && heaps->of[kind].pending_count == 0);
         __atomic_store_n(&arena->heaps[kind], NULL, __ATOMIC_RELAXED);
@@ -90,8 +90,7 @@ void tn_arena_init(struct tn_arena *arena, const struct tn_arena_owner *owner,
     arena->vain_asks = 0;
     owner->heaps->ancestry = (struct tn_ancestry){.count = 0};
     owner->heaps->by_stream = (struct tn_index_entry){.key = 0};
-    owner->heaps->history =
-        (struct tn_ring_writer){.ring = owner->history, .id = owner->history_id};
+    owner->heaps->history = tn_history_new_writer(owner->history);
     arena->births = NULL;
     arena->store = (struct tn_block_store){.slabs = NULL};
     arena->counters = (struct tn_arena_counters){0};

@@ -59,10 +59,11 @@ struct tn_arena_counters {
 
 /* Whether an arena may allocate, or free, in the steady state: see heap/steady.h. */
 enum tn_steadiness {
-    TN_NOT_STEADY,      /* the pool's lock is needed */
-    TN_STEADY,          /* no other thread looks at its index */
-    TN_STEADY_SHARED,   /* others may: the arena has an inbox */
-    TN_STEADY_RECORDED, /* as STEADY, and what happens is written to the arena's history */
+    TN_NOT_STEADY = 0,    /* the pool's lock is needed */
+    TN_STEADY = 1,        /* no other thread looks at its index */
+    TN_STEADY_SHARED = 2, /* others may: the arena has an inbox */
+    TN_RECORDED = 4,      /* for allocations, alone or with another: the arena records */
+    TN_STEADY_RECORDED = TN_STEADY | TN_RECORDED, /* its blocks are not rounded up further */
 };
 
 /* The lists which a pool has of its arenas. */
@@ -95,6 +96,7 @@ struct tn_arena {
     bool divided : 1;      /* shared, and its magazines are open where it allocates and frees */
     /* Frees coalesce at once: nothing is loose; set when the pool is unlocked. */
     bool coalesces : 1;
+    bool records : 1;         /* what happens is written to the history; set at the same time */
     bool asks : 1;            /* its stream is asked how far it has come; set at the same time */
     bool awake : 1;           /* P30: in the pool's list of those awake; see pools/pool_lock.h */
     bool expected : 1;        /* to be used again: it has slept before, or got reserved memory */
@@ -130,8 +132,6 @@ struct tn_arena {
     uintptr_t owner;
     /* The stamp of memory freed now; the pointer is immutable. */
     const atomic_uint_fast64_t *epoch;
-    /* The store which lends records and takes them back; immutable. */
-    struct tn_block_store *parent_store;
     /* The chunks of its capture, set when the pool is unlocked; NULL outside captures. */
     const struct tn_chunk_set *captured;
     /* A free that names the stream goes to the pool, which then asks the stream, where live_bytes
@@ -167,6 +167,8 @@ struct tn_arena {
     uint64_t asleep_since;  /* how often the pool had been locked when it fell asleep */
     /* In a capture: the births of its blocks; belongs to the hold. NULL: none yet. */
     struct tn_births *births;
+    /* The store which lends records and takes them back; immutable. */
+    struct tn_block_store *parent_store;
 };
 
 /* The heaps of an arena, and what else nobody reads without its lock or its pool's: a record apart,
@@ -176,7 +178,8 @@ struct tn_heaps {
     struct tn_index_entry by_stream; /* P38 */
     /* In a capture: the nodes which its next work comes after; see pools/pending.h. */
     struct tn_ancestry ancestry;
-    struct tn_ring_writer history; /* without a ring where the device keeps none */
+    /* Without a ring where the device keeps none; no other thread writes beside it. */
+    _Alignas(128) struct tn_history_writer history;
 };
 
 static inline struct tn_heaps *tn_arena_heaps(const struct tn_arena *arena)
@@ -187,14 +190,14 @@ static inline struct tn_heaps *tn_arena_heaps(const struct tn_arena *arena)
 _Static_assert(offsetof(struct tn_heaps, of) == 0, "an arena's first heap leads to all of them");
 
 /* Where the arena's events are written. The arena has heaps. */
-static inline struct tn_ring_writer *tn_arena_history(const struct tn_arena *arena)
+static inline struct tn_history_writer *tn_arena_history(const struct tn_arena *arena)
 {
     return &tn_arena_heaps(arena)->history;
 }
 
 static inline bool tn_arena_is_recorded(const struct tn_arena *arena)
 {
-    return tn_arena_history(arena)->ring != NULL;
+    return tn_history_is_kept(tn_arena_history(arena));
 }
 
 _Static_assert(offsetof(struct tn_arena, counters) == 64, "a cache line");
@@ -211,7 +214,6 @@ struct tn_arena_owner {
     struct tn_heaps *heaps; /* of the arena, zeroed or left by another arena without memory */
     struct tn_segment *const *segments; /* the owner's first segment; for checks alone */
     struct tn_ring *history;            /* NULL: none is kept */
-    uint64_t history_id;                /* never another arena's in this history */
 };
 
 /* Heaps for an arena; NULL: no memory. Those which no arena gets are given back. */

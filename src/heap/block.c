@@ -9,6 +9,7 @@
 #include "base/contract.h"
 #include "base/host.h"
 #include "base/hot.h"
+#include "heap/history_table.h"
 
 enum {
     SLAB_ALIGNMENT = 1 << TN_BLOCK_SLAB_BITS,
@@ -16,7 +17,8 @@ enum {
     SLAB_BYTES = SLAB_ALIGNMENT - (int)sizeof(void *),
 };
 
-_Static_assert(offsetof(struct tn_block_slab, tags) + sizeof(struct tn_block_tag *) <= SLAB_BYTES,
+_Static_assert(offsetof(struct tn_block_slab, table) + sizeof(struct tn_history_table *) <=
+                   SLAB_BYTES,
                "room for a slab's own");
 
 static void push(struct tn_block_store *store, struct tn_block *block)
@@ -99,6 +101,15 @@ static struct tn_block_slab *make_slab(void)
     return NULL;
 }
 
+static void drop_slab(const struct tn_block_store *store, struct tn_block_slab *slab)
+{
+    tn_host_free(slab->cold);
+    tn_host_free(slab->tags);
+    if (slab->table != NULL)
+        tn_history_table_give(store->tables->of_device, slab->table);
+    tn_host_free(slab);
+}
+
 static bool add_slab(struct tn_block_store *store)
 {
     struct tn_block_slab *slab = make_slab();
@@ -109,8 +120,11 @@ static bool add_slab(struct tn_block_store *store)
     slab->next = store->slabs;
     slab->cold = NULL;
     slab->tags = NULL;
-    if (store->all_cold && !add_cold(slab)) {
-        tn_host_free(slab);
+    slab->table = NULL;
+    if (store->tables != NULL)
+        slab->table = tn_history_table_take(store->tables->of_device, store->tables->pool_serial);
+    if ((store->tables != NULL && slab->table == NULL) || (store->all_cold && !add_cold(slab))) {
+        drop_slab(store, slab);
         return false;
     }
     store->slabs = slab;
@@ -119,6 +133,15 @@ static bool add_slab(struct tn_block_store *store)
     store->fresh_count = TN_BLOCK_SLAB_RECORDS;
     store->spare_count += TN_BLOCK_SLAB_RECORDS;
     return true;
+}
+
+bool tn_blocks_add_tables(struct tn_block_store *store, struct tn_history_tables *of_device)
+{
+    TN_ASSERT(store->slabs == NULL && store->tables == NULL);
+    store->tables = tn_host_alloc(1, sizeof *store->tables);
+    if (store->tables != NULL)
+        *store->tables = (struct tn_block_tables){.of_device = of_device};
+    return store->tables != NULL;
 }
 
 bool tn_blocks_reserve(struct tn_block_store *store, size_t count)
@@ -271,10 +294,9 @@ void tn_blocks_fini(struct tn_block_store *store)
         struct tn_block_slab *slab = store->slabs;
 
         store->slabs = slab->next;
-        tn_host_free(slab->cold);
-        tn_host_free(slab->tags);
-        tn_host_free(slab);
+        drop_slab(store, slab);
     }
+    tn_host_free(store->tables);
     *store = (struct tn_block_store){.slabs = NULL};
 }
 

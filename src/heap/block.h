@@ -41,6 +41,8 @@
 #include "vmm/segment.h"
 
 struct tn_fence;
+struct tn_history_table;
+struct tn_history_tables;
 struct tn_use;
 struct tn_watched;
 
@@ -126,6 +128,12 @@ struct tn_block_tag {
     uint64_t value;
 };
 
+/* Where slabs get their tables of live blocks. */
+struct tn_block_tables {
+    struct tn_history_tables *of_device;
+    uint64_t pool_serial;
+};
+
 /* Spare records: returned records, and records of the newest slab which were never taken. Returned
  * records form batches. A batch passes from one store to another without a look at any record but
  * its first. */
@@ -137,11 +145,16 @@ struct tn_block_store {
     size_t spare_count;   /* all spare records */
     uint32_t spare_begun; /* records in the batch which is not full */
     struct tn_block_slab *slabs;
-    bool all_cold; /* every slab has cold records */
-    bool tagged;   /* a slab has tags */
+    struct tn_block_tables *tables; /* the store's own; NULL: the device keeps no history */
+    bool all_cold;                  /* every slab has cold records */
+    bool tagged;                    /* a slab has tags */
     /* A block of a stream's order was once in memory of another arena. */
     bool has_strays;
 };
+
+/* The store, which is empty, gets tables of live blocks, before the number of its pool is known;
+ * false: no memory. */
+bool tn_blocks_add_tables(struct tn_block_store *store, struct tn_history_tables *of_device);
 
 /* Sets aside count records. False: no memory, or the system gives none below
  * 2^TN_BLOCK_ADDRESS_BITS. An entry of the index has no room for more bits of a record's address
@@ -187,6 +200,8 @@ struct tn_block_slab {
     struct tn_block_slab *next;
     struct tn_block_cold *cold; /* cold records in the order of the records; NULL: none yet */
     struct tn_block_tag *tags;  /* in the order of the records; NULL: none yet */
+    /* The same, of the live blocks; NULL: the device keeps no history. */
+    struct tn_history_table *table;
 };
 
 /* For loops over many blocks: where the records lie. Mostly each record follows the one before in

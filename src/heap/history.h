@@ -1,33 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-/* history.h -- what is written of blocks, where the device keeps its history (base/ring.h).
+/* history.h -- what is written of blocks, where the device keeps a history: into a log
+ * (base/ring.h), and into a table of the live blocks (heap/history_table.h).
  *
- * A block's number (its sequence) says which block is meant. An allocation names its block's number
- * by its place: the first of a page has the number at the page's head, and each has the next number
- * of the one before, unless a number stands between. A free names the number. A restored block is
- * allocated again, with the number that it had.
+ * A block's number (its sequence) says which block is meant. In the log an allocation names its
+ * block's number by its place: the first of a page has the number at the page's head, and each has
+ * the next number of the one before, unless a number stands between. A free names the number. Where
+ * the log may soon have lost the allocation, the free repeats it. A restored block is allocated again,
+ * with the number that it had.
  *
- * The live blocks of a device are those that were allocated more often than freed, in whichever order
- * the pages of several writers are read: a block is freed behind its allocation, and an arena that
- * frees another arena's block knows it by its number.
+ * Often the block freed last is allocated again, with the same request. A free therefore waits for the
+ * writer's next event, or for the pool's lock. Then both take one word: the same block again. The
+ * page has the words of its first allocation.
  *
- * An allocation takes 16 bytes, a free 8:
+ * Whoever has the table and the log can tell which blocks were live behind each event, newest first:
+ * an allocation taken back is a block less, and a free taken back is a block more. The table is never
+ * behind, and the log by one free of each writer at most.
+ *
+ * An allocation takes 16 bytes, a free 8 or 24, and the same block again 8:
  *
  *     first word, bits 6 to 31     the lowest bits of the block's bytes less those requested
  *     first word, bits 32 to 63    the block's bytes, in units of 512
  *     second word, bits 0 to 38    the block's address, in units of 512
  *     second word, bits 39 to 63   the other bits of the difference
  *
- * Locking: the arena's lock, or its pool's. */
+ * Locking: the arena's lock, or its pool's; or the block is the caller's alone. */
 #ifndef TARN_HEAP_HISTORY_H
 #define TARN_HEAP_HISTORY_H
 
 #include "base/ring.h"
 #include "heap/block.h"
+#include "heap/history_table.h"
 
 enum tn_history_kind {
     TN_HISTORY_NUMBER = TN_RING_STAMP + 1, /* of the next allocation */
     TN_HISTORY_ALLOC,
-    TN_HISTORY_FREE, /* the value: the number of a block that is no longer live */
+    TN_HISTORY_FREE,     /* the value: the number of a block that is no longer live */
+    TN_HISTORY_RESTORED, /* as ALLOC, of a block that had been freed */
+    /* The value: the number of a block that is freed, and allocated again with the same bytes. It
+     * was allocated in the same page, and no NUMBER stands between. */
+    TN_HISTORY_AGAIN,
 };
 
 enum {
@@ -37,36 +48,96 @@ enum {
 
 _Static_assert(TN_HISTORY_WASTE_BITS + 32 == 64 - TN_RING_VALUE_SHIFT, "the first word's value");
 
-/* An allocation, as the history has it. */
+/* Of an arena, or of a magazine. */
+struct tn_history_writer {
+    struct tn_ring_writer log;
+    const struct tn_block *freed; /* its free is not in the log; NULL: the log lacks none */
+    uint64_t freed_number;
+    /* From this number on, the allocations that were written are the page's, behind its last number
+     * that stands between. */
+    uint64_t run_begin;
+};
+
+/* A writer to the ring; NULL: it writes nothing. */
+struct tn_history_writer tn_history_new_writer(struct tn_ring *ring);
+
+/* The log has all events then. */
+void tn_history_flush(struct tn_history_writer *history);
+
+/* The writer's last event was written, or none may be. */
+void tn_history_leave(struct tn_history_writer *history);
+
+static inline bool tn_history_is_kept(const struct tn_history_writer *history)
+{
+    return history->log.ring != NULL;
+}
+
+/* Each writes that the block has become live: for the first time, or by a restore. */
+void tn_history_alloc(struct tn_history_writer *history, const struct tn_block *block);
+void tn_history_restored(struct tn_history_writer *history, const struct tn_block *block);
+
+/* Writes that the block with this number is live no more. Reads nothing of the block: it may be free
+ * by now, and still nobody else's. */
+void tn_history_free(struct tn_history_writer *history, const struct tn_block *block,
+                     uint64_t sequence);
+
+/* The same, by the ring's writer for threads without one. */
+void tn_history_free_by_guest(struct tn_ring *ring, const struct tn_block *block);
+
+static TN_ALWAYS_INLINE struct tn_history_entry *tn_history_entry(const struct tn_block *block)
+{
+    /* As far from its table as the record from its slab. */
+    const uintptr_t in_slab = (uintptr_t)block & (((uintptr_t)1 << TN_BLOCK_SLAB_BITS) - 1);
+    struct tn_history_table *table = tn_block_slab(block)->table;
+
+    TN_ASSERT(table != NULL);
+    _Static_assert(sizeof(struct tn_history_entry) == sizeof(struct tn_block), "as far");
+    return (void *)((char *)table + in_slab);
+}
+
+/* tn_history_free where the log lacks no free; false: it does, and nothing is written. */
+static TN_ALWAYS_INLINE bool tn_history_try_free(struct tn_history_writer *history,
+                                                 const struct tn_block *block)
+{
+    struct tn_history_entry *entry;
+
+    if (TN_UNLIKELY(history->freed != NULL))
+        return false;
+    entry = tn_history_entry(block);
+    history->freed = block;
+    history->freed_number = block->sequence;
+    TN_ASSERT(atomic_load(&entry->number) == block->sequence);
+    atomic_store_explicit(&entry->number, 0, memory_order_release);
+    return true;
+}
+
+/* Whether the free that the log lacks is this block's, and an event for both has room. The number is
+ * the block's next one. */
+static TN_ALWAYS_INLINE bool tn_history_may_join(const struct tn_history_writer *history,
+                                                 const struct tn_block *block, uint64_t sequence)
+{
+    return TN_LIKELY(history->freed == block) &&
+           TN_LIKELY(history->freed_number >= history->run_begin) &&
+           TN_LIKELY(history->log.base == sequence) &&
+           TN_LIKELY(history->log.at < history->log.stop);
+}
+
+/* Then: the block is allocated again, with the same bytes and the same request. */
+static TN_ALWAYS_INLINE void tn_history_join(struct tn_history_writer *history,
+                                             const struct tn_block *block, uint64_t sequence)
+{
+    tn_ring_write(&history->log, tn_ring_first(TN_HISTORY_AGAIN, 0, history->freed_number));
+    atomic_store_explicit(&tn_history_entry(block)->number, sequence, memory_order_release);
+    history->freed = NULL;
+    history->log.base = sequence + 1;
+}
+
+/* An allocation, as the log has it. */
 struct tn_history_block {
     uint64_t address;
     uint64_t bytes;
     uint64_t requested;
 };
-
-static TN_ALWAYS_INLINE void tn_history_alloc(struct tn_ring_writer *history,
-                                              const struct tn_block *block)
-{
-    uint64_t waste = tn_block_bytes(block) - block->requested;
-    uint64_t unit = tn_block_address(block) >> TN_BLOCK_BITS;
-
-    TN_ASSERT(block->requested <= tn_block_bytes(block));
-    TN_ASSERT(unit < UINT64_C(1) << TN_HISTORY_ADDRESS_BITS);
-    if (TN_UNLIKELY(history->base != block->sequence)) {
-        tn_ring_put(history, TN_HISTORY_NUMBER, block->sequence);
-        history->base = block->sequence;
-    }
-    tn_ring_put_two(history, TN_HISTORY_ALLOC,
-                    (uint64_t)block->units << TN_HISTORY_WASTE_BITS |
-                        (waste & ((UINT64_C(1) << TN_HISTORY_WASTE_BITS) - 1)),
-                    waste >> TN_HISTORY_WASTE_BITS << TN_HISTORY_ADDRESS_BITS | unit);
-    history->base += 1;
-}
-
-static TN_ALWAYS_INLINE void tn_history_free(struct tn_ring_writer *history, uint64_t sequence)
-{
-    tn_ring_put(history, TN_HISTORY_FREE, sequence);
-}
 
 /* Reads the two words of an allocation. */
 static inline struct tn_history_block tn_history_block_of(const uint64_t words[2])

@@ -33,6 +33,7 @@
 #include <stdint.h>
 
 struct tn_block;
+struct tn_ring;
 
 /* A power of two, and 2 KiB. With 128 places a thread that freed 200 blocks behind an allocating
  * thread found the ring full half the time. */
@@ -41,9 +42,11 @@ enum { TN_INBOX_PLACES = 256 };
 enum { TN_INBOX_NOTHING = 2 }; /* value of a place without a block; no block has this address */
 
 struct tn_inbox {
-    uint64_t magic;                            /* 0: nobody has a handle of an inbox */
-    struct tn_inbox *next;                     /* links recycled records */
-    uint64_t head;                             /* the oldest taken place */
+    uint64_t magic;        /* 0: nobody has a handle of an inbox */
+    struct tn_inbox *next; /* links recycled records */
+    uint64_t head;         /* the oldest taken place */
+    /* Where a thread that frees writes this; NULL: nowhere. Set before it is opened. */
+    struct tn_ring *history;
     _Alignas(128) atomic_uint_fast64_t ticket; /* 2 * next place; odd: closed */
     _Alignas(128) atomic_uintptr_t places[TN_INBOX_PLACES];
 };

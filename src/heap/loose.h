@@ -50,14 +50,18 @@ enum {
     TN_LOOSE_TRIES = 4, /* blocks of a slot which an allocation looks at */
 };
 
+static TN_ALWAYS_INLINE bool tn_loose_is_aligned(const struct tn_block *loose, uint64_t alignment)
+{
+    return TN_LIKELY(alignment == TN_BLOCK_BYTES_MIN) ||
+           (tn_block_address(loose) & (alignment - 1)) == 0;
+}
+
 /* loose: NULL: none. */
 static TN_ALWAYS_INLINE bool tn_loose_fits(const struct tn_block *loose, uint64_t bytes,
                                            uint64_t alignment)
 {
     TN_ASSERT(loose == NULL || loose->state == TN_BLOCK_LOOSE);
-    return loose != NULL && tn_block_bytes(loose) == bytes &&
-           (TN_LIKELY(alignment == TN_BLOCK_BYTES_MIN) ||
-            (tn_block_address(loose) & (alignment - 1)) == 0);
+    return loose != NULL && tn_block_bytes(loose) == bytes && tn_loose_is_aligned(loose, alignment);
 }
 
 /* Whether the block is large and at the edge of the mapped memory. */

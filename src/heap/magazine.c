@@ -55,6 +55,9 @@ static bool claim(struct tn_arena *arena, struct tn_magazines *magazines, struct
     if (place < TN_MAGAZINES && made != NULL &&
         atomic_load_explicit(&magazines->places[place], memory_order_relaxed) == NULL) {
         made->id = (uint8_t)(place + 1);
+        made->history =
+            tn_history_new_writer(arena->pool != NULL ? tn_arena_history(arena)->log.ring
+                                                      : NULL); /* until it is opened */
         atomic_store_explicit(&magazines->places[place], made, memory_order_release);
         takes = true;
     }
@@ -144,6 +147,8 @@ struct tn_block *tn_magazine_take(struct tn_magazine *magazine, uint64_t bytes, 
         block->sequence = next_sequence(magazine);
         mark(magazine, block, 0);
         count(&magazine->tallies[tn_kind_of(tn_block_bytes(block))].allocated, block);
+        if (tn_history_is_kept(&magazine->history))
+            tn_history_alloc(&magazine->history, block);
         magazine->unused_closes = 0;
         return block;
     }
@@ -155,6 +160,8 @@ void tn_magazine_put(struct tn_magazine *magazine, struct tn_block *block, uint6
     TN_ASSERT(tn_spin_is_taken(&magazine->lock) && !tn_magazine_is_full(magazine));
     TN_ASSERT(block->state == TN_BLOCK_LIVE && !block->in_other_heap);
     count(&magazine->tallies[tn_kind_of(tn_block_bytes(block))].freed, block);
+    if (tn_history_is_kept(&magazine->history))
+        tn_history_free(&magazine->history, block, block->sequence);
     block->loose_stamp = stamp;
     mark(magazine, block, TN_MAGAZINE_ROUND);
     magazine->units[magazine->count] = block->units;
@@ -196,6 +203,19 @@ uint64_t tn_magazines_count_rounds(const struct tn_magazines *magazines)
     return count;
 }
 
+void tn_magazines_record(struct tn_magazines *magazines, struct tn_ring *ring)
+{
+    for (size_t i = 0; i < TN_MAGAZINES; i++) {
+        struct tn_magazine *magazine =
+            atomic_load_explicit(&magazines->places[i], memory_order_relaxed);
+
+        if (magazine == NULL || magazine->history.log.ring == ring)
+            continue;
+        tn_history_leave(&magazine->history);
+        magazine->history = tn_history_new_writer(ring);
+    }
+}
+
 void tn_magazine_settle(struct tn_magazines *magazines, struct tn_magazine *magazine,
                         struct tn_heap_counters *const *counters)
 {
@@ -206,6 +226,7 @@ void tn_magazine_settle(struct tn_magazines *magazines, struct tn_magazine *maga
         magazine->tallies[kind] = (struct tn_magazine_tally){.allocated = {0}};
     }
     magazine->sequences_end = magazine->sequence; /* later numbers are above all others */
+    tn_history_flush(&magazine->history);
     magazine->unused_closes += 1;
     if (magazine->unused_closes <= UNUSED_CLOSES_MAX)
         return;

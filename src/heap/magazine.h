@@ -71,6 +71,7 @@ struct tn_magazine {
     uint64_t sequence;     /* the next number of an allocation */
     uint64_t sequences_end;
     struct tn_magazine_tally tallies[TN_HEAP_KINDS]; /* since it was closed last */
+    struct tn_history_writer history;                /* no ring: what happens is not recorded */
     _Alignas(64) uint32_t units[TN_MAGAZINE_ROUNDS]; /* sizes of the rounds, oldest first */
     struct tn_block *rounds[TN_MAGAZINE_ROUNDS];
 };
@@ -185,6 +186,10 @@ static inline bool tn_magazines_are_open(const struct tn_arena *arena)
 }
 
 uint64_t tn_magazines_count_rounds(const struct tn_magazines *magazines); /* closed */
+
+/* What happens in the magazines, which are closed, is written to the ring from now on; NULL: is not
+ * written any more. The arena is locked. */
+void tn_magazines_record(struct tn_magazines *magazines, struct tn_ring *ring);
 
 /* Of a closed magazine without rounds: adds what it has counted to the heaps' counters and begins
  * anew; its thread may lose it. */

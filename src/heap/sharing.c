@@ -58,7 +58,7 @@ bool tn_sharing_receive(struct tn_arena *arena, const struct tn_heap *heap, uint
     struct tn_block *block;
 
     TN_ASSERT(tn_arena_is_locked(arena));
-    TN_ASSERT(arena->allocates == TN_STEADY_SHARED);
+    TN_ASSERT((arena->allocates & TN_STEADY_SHARED) != 0);
     while (!tn_loose_fits(heap->loose, bytes, alignment) ||
            counters->live_bytes + (int64_t)bytes > counters->live_peak_bytes) {
         block = tn_inbox_first(inbox);
@@ -70,11 +70,21 @@ bool tn_sharing_receive(struct tn_arena *arena, const struct tn_heap *heap, uint
     return true;
 }
 
+bool tn_sharing_free(struct tn_arena *arena, struct tn_heap *heap, struct tn_block *block)
+{
+    uint64_t sequence = block->sequence;
+
+    if (!tn_loose_free(arena, heap, block))
+        return false;
+    if (arena->records)
+        tn_history_free(tn_arena_history(arena), block, sequence);
+    return true;
+}
+
 bool tn_sharing_free_here(struct tn_arena *arena, const struct tn_chunk *chunk, uint64_t address)
 {
     bool shared = arena->frees == TN_STEADY_SHARED;
     uint64_t offset;
-    uint64_t sequence;
     struct tn_block *block;
 
     TN_ASSERT(tn_arena_is_locked(arena));
@@ -83,12 +93,8 @@ bool tn_sharing_free_here(struct tn_arena *arena, const struct tn_chunk *chunk, 
     block = shared ? tn_live_close_at(chunk, offset) : tn_live_open_at(chunk, offset);
     if (block == NULL || block->state != TN_BLOCK_LIVE)
         return false;
-    sequence = block->sequence;
-    if (tn_loose_free(arena, block->heap, block)) {
-        if (arena->frees == TN_STEADY_RECORDED)
-            tn_history_free(tn_arena_history(arena), sequence);
+    if (tn_sharing_free(arena, block->heap, block))
         return true;
-    }
     if (shared)
         tn_live_update(block); /* P23: open again */
     return false;
@@ -107,6 +113,8 @@ bool tn_sharing_leave(struct tn_inbox *inbox, const struct tn_arena *arena,
      * own. */
     if (tn_arena_is_at(arena, chunk, address, &offset))
         block = tn_live_close_at(chunk, offset);
+    if (inbox->history != NULL && block != NULL)
+        tn_history_free_by_guest(inbox->history, block);
     tn_inbox_put(place, block);
     return block != NULL;
 }
@@ -148,7 +156,7 @@ static bool put_round(struct tn_arena *arena, struct tn_magazine *magazine, stru
         return true;
     }
     tn_magazine_forget(block);
-    if (tn_loose_free(arena, block->heap, block))
+    if (tn_sharing_free(arena, block->heap, block))
         return true;
     tn_live_update(block); /* P23: open again */
     return false;

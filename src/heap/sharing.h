@@ -16,6 +16,9 @@ void tn_sharing_empty_inbox(struct tn_arena *arena, struct tn_inbox *inbox);
 bool tn_sharing_receive(struct tn_arena *arena, const struct tn_heap *heap, uint64_t alignment,
                         uint64_t bytes);
 
+/* tn_loose_free of a block that its user frees: where the arena records, it is written. */
+bool tn_sharing_free(struct tn_arena *arena, struct tn_heap *heap, struct tn_block *block);
+
 /* Each frees the block that begins at the address, of which the chunk belongs to the arena. False:
  * nothing has changed.
  *   tn_sharing_free_here   the arena is locked, or its owner has entered

@@ -5,9 +5,7 @@
  * Blocks at the edge of an arena's memory have neighbours of other arenas. Both records link each
  * other. The record at an edge therefore stays, whatever is split or coalesced there. A run between
  * two other arenas that becomes a single block would need both edges written: this takes the pool's
- * lock.
- *
- * Trade-offs: an arena which has run out of records keeps up to 256 KiB of them. */
+ * lock. */
 #include "heap/steady.h"
 
 #include <stddef.h>
@@ -16,6 +14,7 @@
 #include "base/contract.h"
 #include "base/hot.h"
 #include "heap/chunk_set.h"
+#include "heap/provision.h"
 #include "heap/sequence.h"
 
 enum {
@@ -25,11 +24,7 @@ enum {
     USER_CHANGES = 16, /* by allocations, before an arena has magazines */
     TURNS_ALONE = 64,  /* of one thread: the count of changes begins anew */
     CLOSES_ALONE = 8,  /* in a row with one magazine used at most: the arena has none again */
-    RECORDS_FOR_CUT = 2,
-    /* A slab's part has twice as many records, so threads rarely write to the same cache line. */
-    RECORDS_FEW = 16,
-    RECORDS_KEPT_MAX = 2048, /* 128 KiB; the pool gets records back above twice as many */
-    SEQUENCES = 256,         /* numbers for blocks, taken at a time */
+    SEQUENCES = 256,   /* numbers for blocks, taken at a time */
 };
 
 void tn_steady_take_sequences(struct tn_arena *arena)
@@ -68,7 +63,7 @@ static TN_ALWAYS_INLINE struct tn_block *cut(struct tn_arena *arena, struct tn_h
     struct tn_chunk *chunk;
     uint64_t offset;
 
-    if (arena->store.spare_count < RECORDS_FOR_CUT)
+    if (arena->store.spare_count < TN_RECORDS_FOR_CUT)
         return NULL;
     block = find(arena, heap, bytes + alignment - TN_BLOCK_BYTES_MIN);
     if (block == NULL || tn_run_is_enclosed(block, block, arena))
@@ -122,7 +117,7 @@ struct tn_block *tn_steady_take(struct tn_arena *arena, struct tn_heap *heap, ui
         tn_loose_shelve_last(arena, heap);
     if (block == NULL)
         block = coalesce_and_cut(arena, heap, alignment, bytes);
-    else if (arena->allocates == TN_STEADY_SHARED)
+    else if ((arena->allocates & TN_STEADY_SHARED) != 0)
         tn_live_update(block); /* P23: open again */
     if (block != NULL && tn_heap_counters_rise(&heap->counters, bytes))
         tn_heap_counters_raise(&heap->counters, bytes, requested);
@@ -151,14 +146,17 @@ static bool take_round(const struct tn_arena *arena, const struct tn_steady_key 
 
 static void open_inbox(struct tn_arena *arena)
 {
+    struct tn_inbox *inbox = tn_arena_inbox(arena);
+
     TN_ASSERT(tn_arena_is_locked(arena));
     TN_ASSERT(arena->shared);
     if (arena->allocates != TN_NOT_STEADY)
-        arena->allocates = TN_STEADY_SHARED;
+        arena->allocates = (uint8_t)(TN_STEADY_SHARED | (arena->allocates & TN_RECORDED));
     if (arena->frees == TN_NOT_STEADY)
         return;
     arena->frees = TN_STEADY_SHARED;
-    tn_inbox_open(tn_arena_inbox(arena));
+    inbox->history = tn_arena_history(arena)->log.ring;
+    tn_inbox_open(inbox);
 }
 
 /* Where nothing forbids rounds. Releases what was written under the pool's lock. */
@@ -166,9 +164,11 @@ static void open_magazines(struct tn_arena *arena)
 {
     TN_ASSERT(tn_arena_is_locked(arena));
     TN_ASSERT(arena->divided);
-    if (arena->allocates == TN_STEADY_SHARED && arena->frees == TN_STEADY_SHARED &&
-        !arena->coalesces)
-        atomic_store_explicit(&arena->magazines_open, true, memory_order_release);
+    if ((arena->allocates & TN_STEADY_SHARED) == 0 || arena->frees != TN_STEADY_SHARED ||
+        arena->coalesces)
+        return;
+    tn_magazines_record(tn_arena_magazines(arena), tn_arena_history(arena)->log.ring);
+    atomic_store_explicit(&arena->magazines_open, true, memory_order_release);
 }
 
 bool tn_steady_share(struct tn_arena *arena)
@@ -181,8 +181,7 @@ bool tn_steady_share(struct tn_arena *arena)
         atomic_store_explicit(&arena->inbox, made, memory_order_release);
         made = NULL;
     }
-    if (!arena->shared && arena->pool != NULL && !tn_arena_is_recorded(arena) &&
-        tn_arena_inbox(arena) != NULL) {
+    if (!arena->shared && arena->pool != NULL && tn_arena_inbox(arena) != NULL) {
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
             tn_loose_empty(arena, arena->heaps[kind]); /* they are still open in the index */
         arena->shared = true;
@@ -230,7 +229,7 @@ static bool wants_magazines(struct tn_arena *arena)
     if (arena->turns >= TURNS_ALONE)
         arena->user_changes = 0;
     arena->user_changes += 1;
-    return arena->user_changes % USER_CHANGES == 0 && arena->allocates != TN_STEADY_RECORDED;
+    return arena->user_changes % USER_CHANGES == 0;
 }
 
 bool tn_steady_lock_and_allocate(struct tn_arena *arena, const struct tn_steady_key *key,
@@ -316,16 +315,51 @@ bool tn_arena_receive_and_allocate(struct tn_arena *arena, uint64_t requested, u
     return true;
 }
 
-bool tn_arena_allocate_and_record(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
-                                  void **address)
+/* With or without an inbox. */
+static TN_APART bool take_and_record(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
+                                     void **address)
 {
-    const struct tn_block *block = tn_steady_get(arena, requested, alignment, false);
+    const struct tn_block *block =
+        tn_steady_get(arena, requested, alignment, (arena->allocates & TN_STEADY_SHARED) != 0);
 
     if (block == NULL)
         return false;
     tn_history_alloc(tn_arena_history(arena), block);
     *address = tn_steady_address(block);
     return true;
+}
+
+bool tn_arena_reissue_and_record(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
+                                 void **address)
+{
+    uint64_t bytes = tn_block_bytes_for(NULL, requested);
+    struct tn_heap *heap = tn_steady_heap_for(arena, bytes);
+    struct tn_history_writer *history = tn_arena_history(arena);
+    struct tn_block *block = heap->loose;
+    const uint64_t sequence = arena->sequence;
+
+    TN_ASSERT(tn_arena_is_locked(arena) && arena->allocates == TN_STEADY_RECORDED);
+    /* The same request is of the same size: the blocks are not rounded. */
+    if (TN_UNLIKELY(block == NULL) || TN_UNLIKELY(block->requested != requested) ||
+        TN_UNLIKELY(!tn_loose_is_aligned(block, alignment)) ||
+        TN_UNLIKELY(sequence == arena->sequences_end) ||
+        TN_UNLIKELY(!tn_history_may_join(history, block, sequence)))
+        return false;
+    TN_ASSERT(tn_block_bytes(block) == bytes && arena->rounding == NULL);
+    tn_history_join(history, block, sequence);
+    heap->loose = NULL;
+    arena->sequence = sequence + 1;
+    tn_steady_make_live(arena, heap, block, sequence, bytes, requested);
+    *address = tn_steady_address(block);
+    return true;
+}
+
+bool tn_arena_allocate_and_record(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
+                                  void **address)
+{
+    return (TN_LIKELY(arena->allocates == TN_STEADY_RECORDED) &&
+            TN_LIKELY(tn_arena_reissue_and_record(arena, requested, alignment, address))) ||
+           take_and_record(arena, requested, alignment, address);
 }
 
 /* By a thread other than the arena's user. */
@@ -344,7 +378,7 @@ static TN_APART bool free_as_guest(struct tn_arena *arena, const struct tn_chunk
         tn_sharing_empty_inbox(arena, tn_arena_inbox(arena));
     } else {
         arena->guest_free_count += 1;
-        wanted = arena->guest_free_count % GUEST_FREES == 0 && arena->frees != TN_STEADY_RECORDED;
+        wanted = arena->guest_free_count % GUEST_FREES == 0;
     }
     done = tn_sharing_free_here(arena, chunk, address);
     tn_arena_unlock(arena);
@@ -385,7 +419,7 @@ bool tn_steady_free_and_leave(struct tn_block *block)
     bool done;
 
     TN_ASSERT(block->state == TN_BLOCK_LIVE && tn_arena_is_locked(arena));
-    done = tn_loose_free(arena, heap, block);
+    done = tn_sharing_free(arena, heap, block);
     tn_arena_leave(arena);
     return done;
 }
@@ -485,12 +519,12 @@ void tn_steady_end(struct tn_arena *arena)
         close_magazines(arena, tn_arena_magazines(arena));
     if (arena->shared)
         close_inbox(arena, tn_arena_inbox(arena));
+    if (arena->records)
+        tn_history_flush(tn_arena_history(arena));
 }
 
 void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms)
 {
-    enum tn_steadiness steady;
-
     TN_ASSERT(tn_arena_is_locked(arena));
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
         TN_ASSERT(arena->heaps[kind]->loose == NULL &&
@@ -501,69 +535,15 @@ void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms
     arena->asks_below_peak = tn_arena_asks_below_peak(arena);
     arena->asks_at = (int64_t)arena->fallen_bytes - arena->asks_below_peak;
     arena->coalesces = terms->coalesces;
-    steady = tn_arena_is_recorded(arena) ? TN_STEADY_RECORDED : TN_STEADY;
-    arena->allocates = (uint8_t)(terms->allocates ? steady : TN_NOT_STEADY);
-    arena->frees = (uint8_t)(terms->frees ? steady : TN_NOT_STEADY);
+    arena->records = tn_arena_is_recorded(arena);
+    arena->allocates = terms->allocates ? TN_STEADY : TN_NOT_STEADY;
+    arena->frees = terms->frees ? TN_STEADY : TN_NOT_STEADY;
+    if (terms->allocates && arena->records)
+        arena->allocates = arena->rounding == NULL ? TN_STEADY_RECORDED : TN_RECORDED;
     if (terms->allocates && arena->shared)
         open_inbox(arena);
     if (terms->allocates && arena->divided)
         open_magazines(arena);
     for (int kind = 0; kind < TN_HEAP_KINDS; kind++)
         TN_CHECK_TURN(arena->heaps[kind]);
-}
-
-static size_t kept_after(uint8_t exhaustions)
-{
-    return (size_t)RECORDS_FEW << exhaustions;
-}
-
-/* How many records are set aside for an arena at a time, and left in it. An arena that runs out of
- * records has swings of this size in its number of blocks: from then on it keeps twice as many, and
- * seldom runs out again. */
-static size_t records_kept(const struct tn_arena *arena)
-{
-    return kept_after(arena->exhaustions);
-}
-
-bool tn_steady_provide(struct tn_arena *arena)
-{
-    struct tn_block_store *store = arena->parent_store;
-
-    /* A caller with another purpose takes records along, and need not return for them soon. */
-    if (arena->store.spare_count >= RECORDS_FEW)
-        return true;
-    if (!tn_blocks_reserve(store, 2 * (size_t)RECORDS_FEW))
-        return arena->store.spare_count >= RECORDS_FOR_CUT;
-    if (arena->store.spare_count < RECORDS_FOR_CUT && records_kept(arena) < RECORDS_KEPT_MAX)
-        arena->exhaustions += 1;
-    TN_ASSERT(records_kept(arena) <= RECORDS_KEPT_MAX);
-    tn_blocks_move(store, &arena->store, records_kept(arena));
-    return true;
-}
-
-bool tn_steady_expect(struct tn_arena *arena, size_t count)
-{
-    struct tn_block_store *store = arena->parent_store;
-    size_t spare_count = arena->store.spare_count;
-    uint8_t exhaustions = arena->exhaustions;
-
-    while (kept_after(exhaustions) < count && kept_after(exhaustions) < RECORDS_KEPT_MAX)
-        exhaustions += 1;
-    count = kept_after(exhaustions);
-    if (spare_count < count) {
-        if (!tn_blocks_reserve(store, count - spare_count))
-            return false;
-        tn_blocks_move(store, &arena->store, count - spare_count);
-    }
-    arena->exhaustions = exhaustions;
-    TN_ASSERT(arena->store.spare_count >= count);
-    return true;
-}
-
-void tn_steady_level(struct tn_arena *arena)
-{
-    size_t count = arena->store.spare_count;
-
-    if (count > 2 * records_kept(arena))
-        tn_blocks_move(&arena->store, arena->parent_store, count - records_kept(arena));
 }

@@ -47,10 +47,10 @@ static TN_ALWAYS_INLINE uint64_t tn_steady_next_sequence(struct tn_arena *arena)
 
 /* Makes the block LIVE, which was taken with these bytes and this request. */
 static TN_ALWAYS_INLINE void tn_steady_make_live(struct tn_arena *arena, struct tn_heap *heap,
-                                                 struct tn_block *block, uint64_t bytes,
-                                                 uint64_t requested)
+                                                 struct tn_block *block, uint64_t sequence,
+                                                 uint64_t bytes, uint64_t requested)
 {
-    block->sequence = tn_steady_next_sequence(arena);
+    block->sequence = sequence;
     block->state = TN_BLOCK_LIVE;
     tn_arena_count_allocation(arena, heap, bytes, requested);
     TN_CHECK_TOUCHED(block);
@@ -85,7 +85,7 @@ static TN_ALWAYS_INLINE struct tn_block *tn_steady_get(struct tn_arena *arena, u
     if (TN_UNLIKELY(block == NULL))
         return NULL;
     block->requested = requested;
-    tn_steady_make_live(arena, heap, block, bytes, requested);
+    tn_steady_make_live(arena, heap, block, tn_steady_next_sequence(arena), bytes, requested);
     return block;
 }
 
@@ -96,8 +96,13 @@ static TN_ALWAYS_INLINE void *tn_steady_address(const struct tn_block *block)
 
 bool tn_arena_receive_and_allocate(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
                                    void **address);
+
+/* For an arena that records. tn_arena_reissue_and_record: as tn_arena_reissue, and false where that
+ * takes more than a word of the history. */
 bool tn_arena_allocate_and_record(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
                                   void **address);
+bool tn_arena_reissue_and_record(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
+                                 void **address);
 
 /* Allocates from an arena that is locked, or whose owner has entered. */
 static TN_ALWAYS_INLINE bool tn_arena_allocate(struct tn_arena *arena, uint64_t requested,
@@ -112,10 +117,10 @@ static TN_ALWAYS_INLINE bool tn_arena_allocate(struct tn_arena *arena, uint64_t 
         *address = tn_steady_address(block);
         return true;
     }
-    if (arena->allocates == TN_STEADY_SHARED)
-        return tn_arena_receive_and_allocate(arena, requested, alignment, address);
-    return arena->allocates == TN_STEADY_RECORDED &&
-           tn_arena_allocate_and_record(arena, requested, alignment, address);
+    if ((arena->allocates & TN_RECORDED) != 0)
+        return tn_arena_allocate_and_record(arena, requested, alignment, address);
+    return arena->allocates == TN_STEADY_SHARED &&
+           tn_arena_receive_and_allocate(arena, requested, alignment, address);
 }
 
 /* For an allocation: facts that must still hold for an arena found without a lock. */
@@ -170,12 +175,14 @@ static TN_ALWAYS_INLINE bool tn_arena_reissue(struct tn_arena *arena, uint64_t r
     struct tn_block *block = heap->loose;
 
     TN_ASSERT(tn_arena_is_locked(arena));
-    if (TN_UNLIKELY(arena->allocates != TN_STEADY) ||
-        TN_UNLIKELY(!tn_loose_fits(block, bytes, alignment)) ||
+    if (TN_UNLIKELY(arena->allocates != TN_STEADY))
+        return arena->allocates == TN_STEADY_RECORDED &&
+               tn_arena_reissue_and_record(arena, requested, alignment, address);
+    if (TN_UNLIKELY(!tn_loose_fits(block, bytes, alignment)) ||
         TN_UNLIKELY(block->requested != requested))
         return false;
     heap->loose = NULL;
-    tn_steady_make_live(arena, heap, block, bytes, requested);
+    tn_steady_make_live(arena, heap, block, tn_steady_next_sequence(arena), bytes, requested);
     *address = tn_steady_address(block);
     return true;
 }
@@ -249,8 +256,11 @@ static TN_ALWAYS_INLINE bool tn_steady_try_free(uint64_t address, bool told,
         return false;
     }
     rest->block = block;
-    if (heap->loose != NULL || TN_UNLIKELY(arena->coalesces) || tn_loose_is_edge(block) ||
+    if (heap->loose != NULL || tn_loose_is_edge(block) ||
         TN_UNLIKELY(tn_loose_would_enclose(arena, heap, block)))
+        return false;
+    if (TN_UNLIKELY(arena->coalesces || arena->records) &&
+        (arena->coalesces || !tn_history_try_free(tn_arena_history(arena), block)))
         return false;
     tn_loose_keep(arena, heap, block);
     tn_arena_leave(arena);
@@ -301,16 +311,5 @@ struct tn_steady_terms {
  * released. */
 void tn_steady_end(struct tn_arena *arena);
 void tn_steady_begin(struct tn_arena *arena, const struct tn_steady_terms *terms);
-
-/* Sets block records aside for an arena with few; the pool is locked. False: no memory. */
-bool tn_steady_provide(struct tn_arena *arena);
-
-/* tn_steady_provide for count blocks, which the arena will have soon. The arena keeps as many
- * records from then on, up to a limit. */
-bool tn_steady_expect(struct tn_arena *arena, size_t count);
-
-/* Gives the arena's surplus records back to the pool. They gather because frees coalesce blocks,
- * while cuts under the pool's lock take records of the pool. The pool is locked. */
-void tn_steady_level(struct tn_arena *arena);
 
 #endif

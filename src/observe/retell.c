@@ -1,192 +1,442 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Events are collected from all pages and sorted by the numbers of their blocks. A block is live
- * where it was allocated more often than freed: heap/history.h says why the order does not matter.
+/* How far each writer has come, the cut, is read first; then the table, then the log. A block's entry
+ * in the table tells whether the block was live at some time behind the cut. The log has what happened
+ * to the block behind the cut:
  *
- * Lost pages of a writer show as gaps among the places of the others, from place 0 on. */
+ *     allocated for the first time   not live at the cut
+ *     freed more often than restored live at the cut; if the reverse, not live
+ *     nothing, or both as often      as the table says
+ *
+ * The events of a block are brought together by sorting. */
 #include "observe/retell.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/ring_file.h"
 #include "heap/history.h"
 
-/* The pages of a writer. */
-struct place {
+/* What one place tells of a block. */
+struct mention {
+    struct tn_told_block block; /* bytes 0: not known */
+    bool in_table;
+    bool begins; /* behind the cut */
+    int frees;   /* behind the cut, less the restores */
+};
+
+struct mentions {
+    struct mention *all;
+    size_t count;
+    size_t capacity;
+};
+
+struct page_of {
     uint64_t writer;
     uint64_t place;
     uint64_t lost;
+    size_t count;
 };
 
-struct collection {
-    struct tn_told_block *entries; /* a free's block has no bytes */
-    size_t entry_count;
-    size_t entry_capacity;
-    struct place *places;
-    size_t place_count;
-    size_t place_capacity;
+struct pages {
+    struct page_of *all;
+    size_t count;
+    size_t capacity;
 };
 
-static bool add(struct collection *all, struct tn_told_block block)
+struct events {
+    struct tn_told_event *all;
+    size_t count;
+    size_t capacity;
+};
+
+/* Room for one more in an array; false: no memory. */
+static bool grow(void **array, size_t *capacity, size_t count, size_t size)
 {
-    void *entries = all->entries;
+    return tn_host_grow(array, capacity, count + 1, size);
+}
 
-    if (!tn_host_grow(&entries, &all->entry_capacity, all->entry_count + 1, sizeof *all->entries))
+static bool add_mention(struct mentions *mentions, const struct mention *mention)
+{
+    void *all = mentions->all;
+
+    if (!grow(&all, &mentions->capacity, mentions->count, sizeof *mentions->all))
         return false;
-    all->entries = entries;
-    all->entries[all->entry_count] = block;
-    all->entry_count += 1;
+    mentions->all = all;
+    mentions->all[mentions->count] = *mention;
+    mentions->count += 1;
     return true;
 }
 
-static bool add_place(struct collection *all, const struct tn_ring_copy *page)
+static bool add_event(struct events *events, const struct tn_told_event *event)
 {
-    void *places = all->places;
+    void *all = events->all;
 
-    if (!tn_host_grow(&places, &all->place_capacity, all->place_count + 1, sizeof *all->places))
+    if (!grow(&all, &events->capacity, events->count, sizeof *events->all))
         return false;
-    all->places = places;
-    all->places[all->place_count] = (struct place){page->writer, page->place, page->lost};
-    all->place_count += 1;
+    events->all = all;
+    events->all[events->count] = *event;
+    events->count += 1;
     return true;
 }
 
-/* False: no memory. */
-static bool add_page(struct collection *all, const struct tn_ring_copy *page)
+static bool add_page(struct pages *pages, const struct tn_ring_copy *copy)
 {
-    uint64_t number = page->base;
-    bool added = add_place(all, page);
+    void *all = pages->all;
+
+    if (!grow(&all, &pages->capacity, pages->count, sizeof *pages->all))
+        return false;
+    pages->all = all;
+    pages->all[pages->count] =
+        (struct page_of){copy->writer, copy->place, copy->lost, copy->word_count};
+    pages->count += 1;
+    return true;
+}
+
+static int compare(uint64_t left, uint64_t right)
+{
+    return (left > right) - (left < right);
+}
+
+static int compare_pages(const void *a, const void *b)
+{
+    const struct page_of *left = a;
+    const struct page_of *right = b;
+
+    return left->writer != right->writer ? compare(left->writer, right->writer)
+                                         : compare(left->place, right->place);
+}
+
+static int compare_events(const void *a, const void *b)
+{
+    const struct tn_told_event *left = a;
+    const struct tn_told_event *right = b;
+
+    if (left->writer != right->writer)
+        return compare(left->writer, right->writer);
+    return left->place != right->place ? compare(left->place, right->place)
+                                       : compare(left->at, right->at);
+}
+
+static int compare_mentions(const void *a, const void *b)
+{
+    return compare(((const struct mention *)a)->block.sequence,
+                   ((const struct mention *)b)->block.sequence);
+}
+
+/* The words of an allocation; bytes 0: no writer's. */
+static struct tn_told_block block_of(uint64_t sequence, const uint64_t words[2])
+{
+    struct tn_history_block block = tn_history_block_of(words);
+
+    if (block.requested > block.bytes)
+        block = (struct tn_history_block){.bytes = 0};
+    return (struct tn_told_block){sequence, block.address, block.bytes, block.requested};
+}
+
+/* The allocations of a page behind the last number that stands between. */
+struct run {
+    uint64_t begin; /* the first one's number */
+    size_t count;
+    struct tn_told_block blocks[TN_RING_WORDS];
+};
+
+static void begin_run(struct run *run, uint64_t number)
+{
+    run->begin = number;
+    run->count = 0;
+}
+
+/* The next allocation of the run: these are its words; its number is filled in. */
+static struct tn_told_block *add_to_run(struct run *run, struct tn_told_block block)
+{
+    struct tn_told_block *added = &run->blocks[run->count];
+
+    TN_ASSERT(run->count < TN_RING_WORDS); /* each has a word */
+    *added = block;
+    added->sequence = run->begin + run->count;
+    run->count += 1;
+    return added;
+}
+
+/* The block freed with that number, allocated again: two events. */
+static bool add_again(struct events *events, struct run *run, struct tn_told_event event,
+                      uint64_t freed)
+{
+    bool is_known = freed >= run->begin && freed - run->begin < run->count;
+    bool added;
+
+    event.kind = TN_HISTORY_FREE;
+    event.block =
+        is_known ? run->blocks[freed - run->begin] : (struct tn_told_block){.sequence = freed};
+    added = add_event(events, &event);
+    event.kind = TN_HISTORY_ALLOC;
+    event.block = *add_to_run(run, event.block);
+    return added && (!is_known || add_event(events, &event));
+}
+
+static bool add_page_events(struct events *events, const struct tn_ring_copy *page, struct run *run)
+{
+    uint64_t stamp = 0;
+    bool added = true;
+
+    begin_run(run, page->base);
 
     for (size_t at = 0; added && at < page->word_count; at += tn_ring_words(page->words[at])) {
         const uint64_t *words = &page->words[at];
-        struct tn_history_block alloc;
+        struct tn_told_event event = {.writer = page->writer,
+                                      .place = page->place,
+                                      .at = at,
+                                      .kind = tn_ring_kind(words[0]),
+                                      .since = stamp};
 
-        switch (tn_ring_kind(words[0])) {
+        switch (event.kind) {
+        case TN_RING_STAMP:
+            stamp = tn_ring_value(words[0]);
+            break;
         case TN_HISTORY_NUMBER:
-            number = tn_ring_value(words[0]);
+            begin_run(run, tn_ring_value(words[0]));
             break;
         case TN_HISTORY_ALLOC:
-            if (tn_ring_words(words[0]) < 2)
-                break;
-            alloc = tn_history_block_of(words);
-            if (alloc.requested > alloc.bytes)
-                break; /* no writer's */
-            added = add(all, (struct tn_told_block){.sequence = number,
-                                                    .address = alloc.address,
-                                                    .bytes = alloc.bytes,
-                                                    .requested = alloc.requested});
-            number += 1;
+        case TN_HISTORY_RESTORED:
+            if (tn_ring_words(words[0]) == 2)
+                event.block = block_of(0, words);
+            event.block = *add_to_run(run, event.block);
+            if (event.block.bytes > 0)
+                added = add_event(events, &event);
             break;
         case TN_HISTORY_FREE:
-            added = add(all, (struct tn_told_block){.sequence = tn_ring_value(words[0])});
+            event.block.sequence = tn_ring_value(words[0]);
+            if (tn_ring_words(words[0]) == 3)
+                event.block = block_of(event.block.sequence, words + 1);
+            added = add_event(events, &event);
             break;
-        default: /* a stamp, or an event of a later version */
+        case TN_HISTORY_AGAIN:
+            added = add_again(events, run, event, tn_ring_value(words[0]));
+            break;
+        default: /* an event of a later version */
             break;
         }
     }
     return added;
 }
 
-static int compare_entries(const void *a, const void *b)
+/* Reads all pages; events NULL: heads alone. */
+static bool read_log(const struct tn_told_source *source, struct pages *pages,
+                     struct events *events, uint64_t *broken)
 {
-    const struct tn_told_block *left = a;
-    const struct tn_told_block *right = b;
+    struct run run;
 
-    if (left->sequence != right->sequence)
-        return left->sequence < right->sequence ? -1 : 1;
-    return (left->bytes < right->bytes) - (left->bytes > right->bytes); /* frees last */
-}
+    for (size_t i = 0; i < source->page_count; i++) {
+        struct tn_ring_copy copy;
+        enum tn_ring_read read = tn_ring_read(source->read, source->context, i, &copy);
 
-static int compare_places(const void *a, const void *b)
-{
-    const struct place *left = a;
-    const struct place *right = b;
-
-    if (left->writer != right->writer)
-        return left->writer < right->writer ? -1 : 1;
-    return (left->place > right->place) - (left->place < right->place);
-}
-
-/* Counts pages and events that are missing, by the heads of the others. */
-static void count_lost(struct collection *all, struct tn_told *told)
-{
-    if (all->place_count > 0)
-        qsort(all->places, all->place_count, sizeof *all->places, compare_places);
-    for (size_t i = 0; i < all->place_count; i++) {
-        const struct place *place = &all->places[i];
-        bool first = i == 0 || place[-1].writer != place->writer;
-        bool last = i + 1 == all->place_count || place[1].writer != place->writer;
-
-        if (first || place->place > place[-1].place) /* else no writer's */
-            told->lost_pages += place->place - (first ? 0 : place[-1].place + 1);
-        told->lost_events += last ? place->lost : 0;
-    }
-}
-
-/* Keeps one entry of each live block, at the beginning of the sorted entries. */
-static size_t keep_live(struct collection *all, struct tn_told *told)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < all->entry_count;) {
-        const struct tn_told_block first = all->entries[i];
-        size_t allocs = 0;
-        size_t frees = 0;
-
-        for (; i < all->entry_count && all->entries[i].sequence == first.sequence; i++) {
-            allocs += all->entries[i].bytes > 0;
-            frees += all->entries[i].bytes == 0;
-        }
-        told->unknown_frees += frees > allocs ? frees - allocs : 0;
-        if (allocs > frees) {
-            TN_ASSERT(kept < i);
-            all->entries[kept] = first;
-            kept += 1;
-        }
-    }
-    return kept;
-}
-
-static bool collect(tn_ring_source source, void *context, size_t page_count, struct collection *all,
-                    struct tn_told *told)
-{
-    for (size_t i = 0; i < page_count; i++) {
-        struct tn_ring_copy page;
-        enum tn_ring_read read = tn_ring_read(source, context, i, &page);
-
-        if (read == TN_RING_READ && !add_page(all, &page))
+        *broken += read == TN_RING_BROKEN;
+        if (read != TN_RING_READ)
+            continue;
+        if (!add_page(pages, &copy) || (events != NULL && !add_page_events(events, &copy, &run)))
             return false;
-        told->broken_pages += read == TN_RING_BROKEN;
+    }
+    if (pages->count > 0)
+        qsort(pages->all, pages->count, sizeof *pages->all, compare_pages);
+    if (events != NULL && events->count > 0)
+        qsort(events->all, events->count, sizeof *events->all, compare_events);
+    return true;
+}
+
+/* The end of each writer in the sorted pages. */
+static bool cut_at(const struct pages *pages, struct tn_told_cuts *cut)
+{
+    cut->count = 0;
+    cut->cuts = tn_host_alloc(pages->count + 1, sizeof *cut->cuts);
+    for (size_t i = 0; i < pages->count && cut->cuts != NULL; i++) {
+        const struct page_of *page = &pages->all[i];
+
+        if (i + 1 < pages->count && page[1].writer == page->writer)
+            continue;
+        cut->cuts[cut->count] = (struct tn_told_cut){page->writer, page->place, page->count};
+        cut->count += 1;
+    }
+    return cut->cuts != NULL;
+}
+
+/* Whether the event is behind the cut. *at: the place of the last search; events come in order. */
+static bool is_behind(const struct tn_told_cuts *cut, size_t *at, const struct tn_told_event *event)
+{
+    const struct tn_told_cut *own;
+
+    while (*at < cut->count && cut->cuts[*at].writer < event->writer)
+        *at += 1;
+    own = &cut->cuts[*at];
+    if (*at == cut->count || own->writer != event->writer)
+        return true; /* a writer that came later */
+    return event->place != own->place ? event->place > own->place : event->at >= own->at;
+}
+
+static bool mention_events(struct mentions *mentions, const struct tn_told *told)
+{
+    bool added = true;
+    size_t at = 0;
+
+    for (size_t i = 0; i < told->event_count && added; i++) {
+        const struct tn_told_event *event = &told->events[i];
+        struct mention mention = {.block = event->block};
+
+        if (is_behind(&told->cut, &at, event)) {
+            mention.begins = event->kind == TN_HISTORY_ALLOC;
+            mention.frees = event->kind == TN_HISTORY_FREE       ? 1
+                            : event->kind == TN_HISTORY_RESTORED ? -1
+                                                                 : 0;
+        }
+        added = add_mention(mentions, &mention);
+    }
+    return added;
+}
+
+/* An entry of the table. */
+static bool read_entry(const struct tn_told_source *source, size_t offset,
+                       struct mentions *mentions)
+{
+    enum { NUMBER, ADDRESS, REQUESTED, UNITS, WORDS };
+    uint64_t words[WORDS];
+    uint64_t number;
+    struct mention mention = {.in_table = true};
+
+    if (!source->read(source->context, offset, &number, sizeof number) || number == 0 ||
+        !source->read(source->context, offset, words, sizeof words) ||
+        !source->read(source->context, offset, words, sizeof words[NUMBER]) ||
+        words[NUMBER] != number) /* else the log has its free */
+        return true;
+    if (words[UNITS] == 0 || words[UNITS] > UINT32_MAX ||
+        words[REQUESTED] > words[UNITS] << TN_BLOCK_BITS)
+        return true; /* no writer's */
+    mention.block = (struct tn_told_block){number, words[ADDRESS], words[UNITS] << TN_BLOCK_BITS,
+                                           words[REQUESTED]};
+    return add_mention(mentions, &mention);
+}
+
+static bool read_tables(const struct tn_told_source *source, struct mentions *mentions,
+                        struct tn_told *told)
+{
+    for (size_t part = 0; part < source->part_count; part++) {
+        const size_t begin = source->page_count * TN_RING_PAGE_BYTES + tn_ring_part_offset(part);
+        uint64_t word;
+
+        if (!source->read(source->context, begin, &word, sizeof word)) {
+            told->unread_parts += 1;
+            continue;
+        }
+        for (size_t at = 0; at < tn_ring_part_bytes(part); at += sizeof(struct tn_history_entry)) {
+            if (at % TN_HISTORY_TABLE_BYTES ==
+                TN_HISTORY_TABLE_BYTES - sizeof(struct tn_history_entry))
+                continue; /* the table's own */
+            if (!read_entry(source, begin + at, mentions))
+                return false;
+        }
     }
     return true;
 }
 
-tarn_status tn_retell(tn_ring_source source, void *context, size_t page_count, struct tn_told *told)
+/* Counts pages and events that are missing, by the heads of the others. */
+static void count_lost(const struct pages *pages, struct tn_told *told)
 {
-    struct collection all = {.entries = NULL};
+    for (size_t i = 0; i < pages->count; i++) {
+        const struct page_of *page = &pages->all[i];
+        bool first = i == 0 || page[-1].writer != page->writer;
+        bool last = i + 1 == pages->count || page[1].writer != page->writer;
+
+        if (first || page->place > page[-1].place) /* else no writer's */
+            told->lost_pages += page->place - (first ? 0 : page[-1].place + 1);
+        told->lost_events += last ? page->lost : 0;
+    }
+}
+
+/* The blocks that were live at the cut, by all mentions of each. */
+static bool tell_blocks(struct mentions *mentions, struct tn_told *told)
+{
+    told->blocks = tn_host_alloc(mentions->count + 1, sizeof *told->blocks);
+    if (told->blocks == NULL)
+        return false;
+    if (mentions->count > 0)
+        qsort(mentions->all, mentions->count, sizeof *mentions->all, compare_mentions);
+    for (size_t i = 0; i < mentions->count;) {
+        struct mention known = mentions->all[i];
+
+        for (i += 1; i < mentions->count && mentions->all[i].block.sequence == known.block.sequence;
+             i++) {
+            const struct mention *more = &mentions->all[i];
+
+            known.in_table = known.in_table || more->in_table;
+            known.begins = known.begins || more->begins;
+            known.frees += more->frees;
+            if (known.block.bytes == 0)
+                known.block = more->block;
+        }
+        if (known.begins || known.frees < 0 || (known.frees == 0 && !known.in_table))
+            continue;
+        told->lost_blocks += known.block.bytes == 0;
+        if (known.block.bytes == 0)
+            continue;
+        told->blocks[told->count] = known.block;
+        told->count += 1;
+    }
+    TN_ASSERT(told->count <= mentions->count);
+    return true;
+}
+
+static bool copy_cut(struct tn_told_cuts *to, const struct tn_told_cuts *from)
+{
+    to->cuts = tn_host_alloc(from->count + 1, sizeof *to->cuts);
+    if (to->cuts == NULL)
+        return false;
+    memcpy(to->cuts, from->cuts, from->count * sizeof *to->cuts);
+    to->count = from->count;
+    return true;
+}
+
+static bool retell(const struct tn_told_source *source, const struct tn_told_cuts *cut,
+                   struct mentions *mentions, struct pages *pages, struct tn_told *told)
+{
+    struct events events = {.all = NULL};
+    uint64_t broken = 0;
+    bool done = cut != NULL ? copy_cut(&told->cut, cut)
+                            : read_log(source, pages, NULL, &broken) && cut_at(pages, &told->cut);
+
+    pages->count = 0;
+    done = done && read_tables(source, mentions, told) &&
+           read_log(source, pages, &events, &told->broken_pages);
+    told->events = events.all;
+    told->event_count = events.count;
+    if (!done)
+        return false;
+    count_lost(pages, told);
+    return mention_events(mentions, told) && tell_blocks(mentions, told);
+}
+
+tarn_status tn_retell(const struct tn_told_source *source, const struct tn_told_cuts *cut,
+                      struct tn_told *told)
+{
+    struct mentions mentions = {.all = NULL};
+    struct pages pages = {.all = NULL};
     tarn_status status = TARN_OK;
 
     *told = (struct tn_told){.blocks = NULL};
-    if (collect(source, context, page_count, &all, told)) {
-        if (all.entry_count > 0)
-            qsort(all.entries, all.entry_count, sizeof *all.entries, compare_entries);
-        count_lost(&all, told);
-        told->event_count = all.entry_count;
-        told->count = keep_live(&all, told);
-        TN_ASSERT(told->count <= all.entry_count);
-        told->blocks = all.entries;
-    } else {
+    if (!retell(source, cut, &mentions, &pages, told)) {
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for the history's %zu events",
-                         all.entry_count);
-        tn_host_free(all.entries);
+                         told->event_count);
+        tn_told_free(told);
     }
-    tn_host_free(all.places);
+    tn_host_free(mentions.all);
+    tn_host_free(pages.all);
     return status;
 }
 
 void tn_told_free(struct tn_told *told)
 {
     tn_host_free(told->blocks);
+    tn_host_free(told->events);
+    tn_host_free(told->cut.cuts);
     *told = (struct tn_told){.blocks = NULL};
 }

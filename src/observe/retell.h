@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* retell.h -- the live blocks of a device, by its history.
+/* retell.h -- what a device's history tells: which blocks were live, at any moment that it has.
  *
- * The history may be of another process, or of a process which is gone. A page's words are read with
- * suspicion, and nothing is told beyond the pages. */
+ * The history may be of another process, or of a process which is gone. Its words are read with
+ * suspicion, and nothing is told beyond them.
+ *
+ * A moment is a cut: for each writer of the log, how far it had come. Writers do not wait for a
+ * reader: what they write between the cut and the end of the reading is taken back. */
 #ifndef TARN_OBSERVE_RETELL_H
 #define TARN_OBSERVE_RETELL_H
 
@@ -21,20 +24,55 @@ struct tn_told_block {
     uint64_t requested;
 };
 
-struct tn_told {
-    struct tn_told_block *blocks; /* live behind the last event, in order of their numbers */
-    size_t count;
-    uint64_t event_count;   /* allocations and frees that were read */
-    uint64_t lost_pages;    /* overwritten pages of writers that have others; at least */
-    uint64_t lost_events;   /* without a page */
-    uint64_t unknown_frees; /* of blocks without an allocation here */
-    uint64_t broken_pages;  /* with words of no writer's */
+struct tn_told_event {
+    uint64_t writer;
+    uint64_t place; /* of its page */
+    size_t at;      /* in the page */
+    unsigned kind;  /* enum tn_history_kind */
+    /* Of a free whose allocation is lost, and not repeated, only the number is known; the others are
+     * 0. */
+    struct tn_told_block block;
+    uint64_t since; /* the stamp before it, in nanoseconds of the monotonic clock */
 };
 
-/* Reads a ring's pages, which writers may write meanwhile. *told: end it by tn_told_free.
+/* How far a writer had come: all of its events before this one. */
+struct tn_told_cut {
+    uint64_t writer;
+    uint64_t place;
+    size_t at;
+};
+
+struct tn_told_cuts {
+    struct tn_told_cut *cuts; /* by their writers' numbers */
+    size_t count;
+};
+
+struct tn_told {
+    struct tn_told_block *blocks; /* live at the cut, in order of their numbers */
+    size_t count;
+    struct tn_told_event *events; /* by writers, and in a writer's order; up to the end */
+    size_t event_count;
+    struct tn_told_cuts cut;
+    uint64_t lost_pages;   /* overwritten, of writers that have others; at least */
+    uint64_t lost_events;  /* without a page */
+    uint64_t lost_blocks;  /* live at the cut, of which nothing is known but that */
+    uint64_t broken_pages; /* with words of no writer's */
+    uint64_t unread_parts; /* of the table, which were in the process's own memory */
+};
+
+/* Where a history is read. */
+struct tn_told_source {
+    tn_ring_source read; /* pages of the log, and then the table's parts */
+    void *context;
+    size_t page_count;
+    size_t part_count;
+};
+
+/* Reads the history, which writers may write meanwhile. *told: what was live at the cut; NULL: when
+ * the reading began. End it by tn_told_free.
  *   HOST_MEMORY */
-TARN_MUST_CHECK tarn_status tn_retell(tn_ring_source source, void *context, size_t page_count,
-                                      struct tn_told *told);
+TARN_MUST_CHECK tarn_status tn_retell(const struct tn_told_source *source,
+                                      const struct tn_told_cuts *cut, struct tn_told *told);
 
 void tn_told_free(struct tn_told *told);
 

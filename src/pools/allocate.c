@@ -13,6 +13,7 @@
 #include "claims/body.h"
 #include "driver/stream.h"
 #include "heap/arena_lock.h"
+#include "heap/provision.h"
 #include "heap/sequence.h"
 #include "heap/steady.h"
 #include "pools/arena_table.h"
@@ -64,7 +65,7 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
     block->sequence = tn_next_sequence();
     block->heap->arena->sequence = block->sequence + 1; /* it has set none aside: it is locked */
     block->heap->arena->sequences_end = block->sequence + 1;
-    tn_pool_enter_live(pool, block);
+    tn_pool_enter_live(pool, block, false);
     if (hold != NULL) {
         tn_hold_add(hold, block);
         enter_birth(pool, block, attempt->stream);
@@ -117,7 +118,7 @@ static tarn_status try_allocate(tarn_pool *pool, const void *context, bool fruga
         return status;
     if (first && capture_id == 0 && !tn_stream_is_default(attempt->stream))
         tn_arena_name(pool, arena, attempt->stream);
-    if (!tn_steady_provide(arena) || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
+    if (!tn_provision_take(arena) || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
     if (first && tn_arena_unasked_left(arena) == 0)
         tn_proofs_ask(pool, arena, attempt->stream);

@@ -13,6 +13,7 @@
 #include "claims/body.h"
 #include "claims/use.h"
 #include "heap/arena_lock.h"
+#include "heap/magazine.h"
 #include "pools/arena_table.h"
 #include "pools/device.h"
 #include "pools/pool_lock.h"
@@ -268,6 +269,8 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
         pool->arenas.reserved_count -= arena->heaps[kind]->has_reserved;
     tn_ancestry_fini(&tn_arena_heaps(arena)->ancestry);
     arena->births = NULL;
+    if (tn_arena_magazines(arena) != NULL)
+        tn_magazines_record(tn_arena_magazines(arena), NULL); /* they stay with the record */
     tn_arena_end(arena);
     tn_arena_sleep(pool, arena);
     tn_records_give(&arena_records, arena);

@@ -30,12 +30,16 @@ static inline void count_live(tarn_pool *pool, enum tn_heap_kind kind, const str
 }
 
 /* The arena is stopped, or asleep. */
-static inline void record_live(const struct tn_block *block)
+static inline void record_live(const struct tn_block *block, bool restored)
 {
     const struct tn_arena *arena = block->heap->arena;
 
     TN_ASSERT(block->state == TN_BLOCK_LIVE);
-    if (tn_arena_is_recorded(arena))
+    if (!tn_arena_is_recorded(arena))
+        return;
+    if (restored)
+        tn_history_restored(tn_arena_history(arena), block);
+    else
         tn_history_alloc(tn_arena_history(arena), block);
 }
 
@@ -43,17 +47,19 @@ static inline void record_not_live(const struct tn_block *block)
 {
     const struct tn_arena *arena = block->heap->arena;
 
-    if (tn_arena_is_recorded(arena))
-        tn_history_free(tn_arena_history(arena), block->sequence);
+    if (!tn_arena_is_recorded(arena))
+        return;
+    tn_history_free(tn_arena_history(arena), block, block->sequence);
+    tn_history_flush(tn_arena_history(arena)); /* the arena may be asleep, and stay so */
 }
 
-void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block)
+void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block, bool restored)
 {
     uint64_t bytes = tn_block_bytes(block);
 
     make_live(tn_block_chunk_at(block, block->offset), block, block->own_order,
               block->may_have_claims);
-    record_live(block);
+    record_live(block, restored);
     count_live(pool, tn_kind_of(bytes), &(struct tn_tally){1, bytes, block->requested});
     TN_ASSERT(tn_live_find(pool, tn_block_address(block)) == block); /* P5 */
 }
@@ -68,7 +74,7 @@ void tn_pool_revive(struct tn_chunk *chunk, struct tn_block *block, uint64_t req
     block->requested = requested;
     block->sequence = sequence;
     make_live(chunk, block, true, false); /* P18 */
-    record_live(block);
+    record_live(block, true);
     tally->count += 1;
     tally->bytes += tn_block_bytes(block);
     tally->requested += requested;

@@ -9,7 +9,7 @@
 
 /* Enter makes a newly carved block LIVE, in the index and the counters. Leave takes a LIVE or
  * DISCARDED block out of both. */
-void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block);
+void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block, bool restored);
 void tn_pool_leave_live(tarn_pool *pool, struct tn_block *block);
 
 /* Makes a LIVE block DISCARDED: it no longer counts as live. */

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/lock.h"
+#include "heap/provision.h"
 #include "heap/steady.h"
 
 /* Counts how far the arena's live bytes have fallen, with what is not counted in them yet. */
@@ -114,7 +115,7 @@ void tn_counters_collect(struct tn_pool_counters *counters, struct tn_arena *awa
     for (struct tn_arena *arena = awake; arena != NULL; arena = arena->in[TN_ARENAS_AWAKE].next) {
         bool used = false;
 
-        tn_steady_level(arena);
+        tn_provision_level(arena);
         TN_ASSERT(arena->sequence <= arena->sequences_end);
         arena->sequences_end = arena->sequence;
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {

@@ -61,9 +61,9 @@ struct tn_pool_lists {
 
 /* The events of a device's blocks, where they are kept. */
 struct tn_history {
-    struct tn_ring_file file; /* no head: none are kept; all but the last field immutable */
+    struct tn_ring_file file; /* no head: none are kept; immutable but for its parts */
     struct tn_ring ring;
-    atomic_uint_fast64_t arena_count; /* arenas so far */
+    struct tn_history_tables tables;
 };
 
 struct tarn_device {

@@ -17,6 +17,7 @@
 #include "driver/mapping.h"
 #include "driver/open.h"
 #include "driver/pinned.h"
+#include "heap/sequence.h"
 #include "pools/await.h"
 #include "pools/captures.h"
 #include "pools/end.h"
@@ -55,7 +56,9 @@ static tarn_status init_history(struct tn_history *history, uint64_t bytes)
                            page_count))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a history of %llu bytes",
                        (unsigned long long)bytes);
-    if (tn_ring_init(&history->ring, tn_ring_file_pages(&history->file), page_count))
+    history->tables.file = &history->file;
+    if (tn_ring_init(&history->ring, tn_ring_file_pages(&history->file), page_count,
+                     tn_sequence_counter()))
         return TARN_OK;
     tn_ring_file_remove(&history->file);
     return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for the pages of a history");

@@ -24,17 +24,15 @@ void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_heaps
 
     TN_ASSERT(tn_pool_is_locked(pool) && tn_arena_is_locked(arena));
     tn_arena_init(arena,
-                  &(struct tn_arena_owner){
-                      .pool = pool,
-                      .rounding = pool->rounding,
-                      .epoch = &pool->device->gpu.epoch,
-                      .store = &pool->store,
-                      .heaps = heaps,
-                      .segments = tn_order_equal(order, TN_ORDER_NONE)
-                                      ? &pool->segments.dormant.first
-                                      : &pool->segments.first,
-                      .history = recorded ? &history->ring : NULL,
-                      .history_id = recorded ? atomic_fetch_add(&history->arena_count, 1) : 0},
+                  &(struct tn_arena_owner){.pool = pool,
+                                           .rounding = pool->rounding,
+                                           .epoch = &pool->device->gpu.epoch,
+                                           .store = &pool->store,
+                                           .heaps = heaps,
+                                           .segments = tn_order_equal(order, TN_ORDER_NONE)
+                                                           ? &pool->segments.dormant.first
+                                                           : &pool->segments.first,
+                                           .history = recorded ? &history->ring : NULL},
                   order);
 }
 
@@ -54,6 +52,13 @@ static void renew(tarn_pool *pool, struct tn_heaps *idle_heaps)
     tn_lock_release(&pool->lock);
 }
 
+/* Where the device keeps a history, the pool's live blocks are in tables. False: no memory. */
+static bool keep_tables(tarn_pool *pool, tarn_device *device)
+{
+    return device->history.file.head == NULL ||
+           tn_blocks_add_tables(&pool->store, &device->history.tables);
+}
+
 tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *settings,
                            tarn_pool **pool)
 {
@@ -63,10 +68,12 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
 
     TN_ASSERT(!tn_lock_held(TN_RANK_DEVICE));
     made = idle_heaps != NULL ? tn_records_take(&pool_records) : NULL;
-    replays = made != NULL ? tn_replays_make() : NULL;
+    replays = made != NULL && keep_tables(made, device) ? tn_replays_make() : NULL;
     if (replays == NULL) {
-        if (made != NULL)
+        if (made != NULL) {
+            tn_blocks_fini(&made->store);
             tn_records_give(&pool_records, made);
+        }
         if (idle_heaps != NULL)
             tn_heaps_give(idle_heaps);
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a pool");
@@ -99,6 +106,8 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     renew(made, idle_heaps);
     tn_lock_acquire(&device->lock);
     made->holds.pool_serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
+    if (made->store.tables != NULL)
+        made->store.tables->pool_serial = made->holds.pool_serial;
     made->next = device->pools;
     if (made->next != NULL)
         made->next->places.previous = made;

@@ -11,6 +11,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/hot.h"
+#include "heap/provision.h"
 #include "heap/steady.h"
 #include "pools/ahead.h"
 #include "pools/arena_table.h"
@@ -139,7 +140,7 @@ static tarn_status prepare_arena(tarn_pool *pool, const struct reservation *want
     status = tn_arena_meet(*arena, wanted->stream, wanted->met);
     if (status == TARN_OK && first && !tn_stream_is_default(wanted->stream))
         tn_arena_name(pool, *arena, wanted->stream);
-    if (status == TARN_OK && !tn_steady_expect(*arena, wanted->record_count))
+    if (status == TARN_OK && !tn_provision_expect(*arena, wanted->record_count))
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for blocks' records");
     TN_ASSERT(status != TARN_OK || (*arena)->met);
     return status;

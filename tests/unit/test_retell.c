@@ -64,12 +64,17 @@ TEST(opening, a_device_that_fails_to_open_leaves_no_file)
 
 GROUP(recorded, open_world, .end = test_world_close, .timeout = 120)
 
-static struct tn_told retell(void)
+/* cut NULL: of now. */
+static struct tn_told retell(const struct tn_told_cuts *cut)
 {
     struct tn_history *history = &world.device->history;
+    struct tn_told_source source = {.read = tn_ring_from_own_file,
+                                    .context = &history->file,
+                                    .page_count = history->ring.page_count,
+                                    .part_count = history->file.head->part_count};
     struct tn_told told;
 
-    OK(tn_retell(tn_ring_from_memory, &history->ring, history->ring.page_count, &told));
+    OK(tn_retell(&source, cut, &told));
     return told;
 }
 
@@ -101,36 +106,49 @@ static void list(struct listed *all, tarn_pool *pool)
     tarn_block_list_destroy(of_pool);
 }
 
-/* That the history tells of the blocks that the pools have, and of no other; nothing is lost. */
-static void check_told(tarn_pool *third)
+static struct listed list_all(tarn_pool *third)
 {
-    struct tn_told told;
     struct listed all = {NULL, 0};
-    bool right = true;
 
     list(&all, world.default_pool);
     list(&all, world.pool);
     if (third != NULL)
         list(&all, third);
-    told = retell();
-    ck_assert_uint_eq(told.lost_pages + told.lost_events + told.unknown_frees + told.broken_pages,
-                      0);
     if (all.count > 0)
         qsort(all.blocks, all.count, sizeof *all.blocks, compare_numbers);
-    ck_assert_uint_eq(told.count, all.count);
-    for (size_t i = 0; i < all.count; i++)
-        right = right && told.blocks[i].sequence == all.blocks[i].sequence &&
-                told.blocks[i].address == (uint64_t)(uintptr_t)all.blocks[i].address &&
-                told.blocks[i].bytes == all.blocks[i].block_bytes &&
-                told.blocks[i].requested == all.blocks[i].bytes;
+    return all;
+}
+
+/* That the blocks are told, and no other. */
+static void check_same(const struct tn_told *told, const struct listed *all)
+{
+    bool right = true;
+
+    ck_assert_uint_eq(
+        told->lost_blocks + told->lost_events + told->broken_pages + told->unread_parts, 0);
+    ck_assert_uint_eq(told->count, all->count);
+    for (size_t i = 0; i < all->count; i++)
+        right = right && told->blocks[i].sequence == all->blocks[i].sequence &&
+                told->blocks[i].address == (uint64_t)(uintptr_t)all->blocks[i].address &&
+                told->blocks[i].bytes == all->blocks[i].block_bytes &&
+                told->blocks[i].requested == all->blocks[i].bytes;
     ck_assert(right);
+}
+
+/* That the history tells of the blocks that the pools have, and of no other; nothing is lost. */
+static void check_told(tarn_pool *third)
+{
+    struct listed all = list_all(third);
+    struct tn_told told = retell(NULL);
+
+    check_same(&told, &all);
     free(all.blocks);
     tn_told_free(&told);
 }
 
 TEST(recorded, a_device_without_blocks_has_an_empty_history)
 {
-    struct tn_told told = retell();
+    struct tn_told told = retell(NULL);
 
     ck_assert_uint_eq(told.count + told.event_count, 0);
     tn_told_free(&told);
@@ -140,15 +158,17 @@ TEST(recorded, an_event_takes_16_bytes_at_most)
 {
     enum { PAIRS = 100000 };
     struct tn_ring *ring = &world.device->history.ring;
-    uint64_t taken = atomic_load(&ring->taken);
+    uint64_t taken = ring->taken;
     struct tn_told told;
 
     for (int i = 0; i < PAIRS; i++)
         OK(tarn_free(test_malloc((size_t)(i % 7 + 1) * 1000)));
-    taken = atomic_load(&ring->taken) - taken;
+    taken = ring->taken - taken;
+    check_told(NULL); /* and so the last free is in the log */
     ck_assert_uint_le(taken * TN_RING_PAGE_BYTES, UINT64_C(16) * 2 * PAIRS);
-    told = retell();
+    told = retell(NULL);
     ck_assert_uint_eq(told.event_count, 2 * PAIRS);
+    ck_assert_uint_eq(told.lost_pages, 0);
     tn_told_free(&told);
     check_told(NULL);
 }
@@ -265,16 +285,49 @@ static void restore(tarn_checkpoint *checkpoint, void **blocks)
     tarn_delta_destroy(delta);
 }
 
-TEST_LOOP(recorded, a_random_program_is_told_as_it_was, 0, 6)
+/* What was live at some moment of a program. */
+struct moment {
+    struct tn_told_cuts cut;
+    struct listed all;
+};
+
+static struct moment remember(void)
 {
-    enum { STEPS = 4000, CHECKS = 50 };
+    struct listed all = list_all(other); /* before: the pools' locks bring all frees into the log */
+    struct tn_told told = retell(NULL);
+    struct moment moment = {told.cut, all};
+
+    told.cut = (struct tn_told_cuts){.cuts = NULL};
+    tn_told_free(&told);
+    return moment;
+}
+
+/* The moment is told as it was, though the program has gone on. */
+static void check_moment(struct moment *moment)
+{
+    struct listed now = list_all(other); /* and so all frees are in the log */
+    struct tn_told told = retell(&moment->cut);
+
+    free(now.blocks);
+    check_same(&told, &moment->all);
+    tn_told_free(&told);
+    free(moment->all.blocks);
+    tn_host_free(moment->cut.cuts);
+    *moment = (struct moment){.cut = {NULL, 0}};
+}
+
+enum { MOMENTS = 8 };
+
+/* checked: how many steps of the program have a moment that is told later. */
+static void run_randomly(int steps, int checked)
+{
+    struct moment moments[MOMENTS] = {{.cut = {NULL, 0}}};
     tarn_checkpoint *checkpoint = NULL;
     tarn_graph *graph = NULL;
     void *blocks[BLOCKS] = {NULL};
 
-    state = (uint64_t)_i + 1;
     other = test_pool("other");
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = 0; step < steps; step++) {
         void **block = &blocks[chance(BLOCKS)];
 
         if (*block == NULL) {
@@ -299,8 +352,19 @@ TEST_LOOP(recorded, a_random_program_is_told_as_it_was, 0, 6)
         }
         if (chance(300) == 0)
             OK(tarn_device_trim(world.device, 0, NULL));
-        if (step % (STEPS / CHECKS) == 0)
+        if (step % (steps / checked) == 0) {
+            struct moment *moment = &moments[chance(MOMENTS)];
+
             check_told(other);
+            if (moment->cut.cuts != NULL)
+                check_moment(moment);
+            else
+                *moment = remember();
+        }
+    }
+    for (size_t i = 0; i < MOMENTS; i++) {
+        if (moments[i].cut.cuts != NULL)
+            check_moment(&moments[i]);
     }
     if (graph != NULL)
         OK(tarn_graph_destroy(graph));
@@ -312,4 +376,39 @@ TEST_LOOP(recorded, a_random_program_is_told_as_it_was, 0, 6)
     }
     check_told(other);
     OK(tarn_pool_destroy(other));
+    other = NULL;
+}
+
+TEST_LOOP(recorded, a_random_program_is_told_as_it_was, 0, 6)
+{
+    state = (uint64_t)_i + 1;
+    run_randomly(4000, 50);
+}
+
+static void open_small_world(void)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+
+    options.history_bytes = 256 << 10;
+    test_world_open_with(&options);
+}
+
+GROUP(forgetful, open_small_world, .end = test_world_close, .timeout = 120)
+
+/* The log is overwritten some five times. */
+TEST_LOOP(forgetful, blocks_that_are_older_than_the_log_are_told, 0, 4)
+{
+    void *old[BLOCKS];
+
+    for (size_t i = 0; i < BLOCKS; i++)
+        old[i] = test_malloc((i + 1) * 777);
+    state = (uint64_t)_i + 100;
+    run_randomly(60000, 600);
+    ck_assert_uint_gt(world.device->history.ring.taken, 5 * world.device->history.ring.page_count);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        struct moment moment = remember();
+
+        OK(tarn_free(old[i]));
+        check_moment(&moment); /* known by its free, though its allocation is lost */
+    }
 }

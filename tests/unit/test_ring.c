@@ -22,12 +22,13 @@ struct shared {
 };
 static struct shared *shared;
 static struct tn_ring ring;
+static atomic_uint_fast64_t counter;
 
 static void open_ring(void)
 {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(shared, MAP_FAILED);
-    ck_assert(tn_ring_init(&ring, shared->pages, PAGES));
+    ck_assert(tn_ring_init(&ring, shared->pages, PAGES, &counter));
 }
 
 static void close_ring(void)
@@ -242,44 +243,64 @@ TEST(rings, a_writer_without_a_ring_writes_nothing)
 TEST(rings, words_that_no_writer_writes_are_refused)
 {
     struct tn_ring_writer writer = writer_of(1);
+    struct tn_ring_page *page = &shared->pages[0];
     struct tn_ring_copy copy;
 
     put(&writer, 0);
     tn_ring_leave(&writer);
-    atomic_store(&shared->pages[0].words[2], 0x40); /* without a kind */
+    ck_assert_int_eq(tn_ring_read(tn_ring_from_memory, &ring, 0, &copy), TN_RING_READ);
+    atomic_store(&page->words[1], 0x40); /* without a kind */
     ck_assert_int_eq(tn_ring_read(tn_ring_from_memory, &ring, 0, &copy), TN_RING_BROKEN);
     for (size_t i = 0; i < TN_RING_WORDS; i++)
-        atomic_store(&shared->pages[0].words[i], KIND_MORE);
+        atomic_store(&page->words[i], KIND_MORE);
+    atomic_store(&page->count, TN_RING_WORDS);
     ck_assert_int_eq(tn_ring_read(tn_ring_from_memory, &ring, 0, &copy), TN_RING_READ);
     ck_assert_uint_eq(copy.word_count, TN_RING_WORDS);
-    /* behind the page's end */
-    atomic_store(&shared->pages[0].words[TN_RING_WORDS - 1], tn_ring_first(KIND_MORE, 1, 0));
+    /* an event that passes the count, and a count that passes the page */
+    atomic_store(&page->words[TN_RING_WORDS - 1], tn_ring_first(KIND_MORE, 1, 0));
+    ck_assert_int_eq(tn_ring_read(tn_ring_from_memory, &ring, 0, &copy), TN_RING_BROKEN);
+    atomic_store(&page->count, TN_RING_WORDS + 1);
     ck_assert_int_eq(tn_ring_read(tn_ring_from_memory, &ring, 0, &copy), TN_RING_BROKEN);
 }
 
-/* Each copy has another word at the end of the page. */
-static bool from_a_liar(void *context, size_t offset, void *bytes, size_t count)
+TEST(rings, a_thread_without_a_writer_uses_a_shared_one)
 {
-    unsigned *copies = context;
-    uint64_t *words = bytes;
-    size_t number = count / sizeof *words;
+    struct tn_ring_writer *writer = tn_ring_enter(&ring);
+    struct tn_ring_copy copy;
 
-    ck_assert_uint_eq(offset, 0);
-    for (size_t i = 0; i < number; i++)
-        words[i] = 1;
-    *copies += number > TN_RING_WORDS;
-    if (number > TN_RING_WORDS && *copies == 2)
-        words[number - 1] = tn_ring_first(KIND_TWO, 1, 0);
-    return true;
+    put(writer, 0);
+    tn_ring_put_stamp(writer);
+    put(writer, 1);
+    ck_assert(tn_ring_enter != NULL && writer->at == 1 + 1 + 1 + 2);
+    tn_ring_exit(writer);
+    ck_assert_ptr_eq(tn_ring_enter(&ring), writer);
+    tn_ring_exit(writer);
+    ck_assert_int_eq(tn_ring_read(tn_ring_from_memory, &ring, 0, &copy), TN_RING_READ);
+    ck_assert_uint_eq(copy.word_count, 5);
+    ck_assert_uint_eq(tn_ring_kind(copy.words[2]), TN_RING_STAMP);
 }
 
-TEST(rings, a_page_whose_events_change_is_refused)
+/* What is recent stays for some seven sixteenths of a ring at least. */
+TEST(rings, what_is_recent_is_not_overwritten_soon)
 {
-    struct tn_ring_copy copy;
-    unsigned copies = 0;
+    struct tn_ring_writer writer = writer_of(1);
+    struct tn_ring_writer quiet = writer_of(2);
+    uint64_t serials[64] = {0}; /* that the counter had with each page */
 
-    ck_assert_int_eq(tn_ring_read(from_a_liar, &copies, 0, &copy), TN_RING_BROKEN);
-    ck_assert_uint_eq(copies, 2);
+    put(&quiet, 0);
+    ck_assert_uint_eq(atomic_load(&ring.recent), 0);
+    for (uint64_t n = 0; ring.taken < 60; n++) {
+        atomic_store(&counter, ring.taken + 1);
+        put(&writer, n);
+        serials[ring.taken] = atomic_load(&ring.recent);
+    }
+    /* The counter counts pages: half of those without a writer are recent. */
+    for (uint64_t taken = 2 * (uint64_t)PAGES; taken < 60; taken++) {
+        ck_assert_uint_ge(serials[taken] + PAGES / 2, taken - 1);
+        ck_assert_uint_lt(serials[taken], taken);
+    }
+    tn_ring_leave(&writer);
+    tn_ring_leave(&quiet);
 }
 
 static void *write_for_long(void *context)

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "heap/history.h"
+
+#include "base/checked.h"
+#include "base/contract.h"
+
+struct tn_history_writer tn_history_new_writer(struct tn_ring *ring)
+{
+    return (struct tn_history_writer){.log = tn_ring_new_writer(ring)};
+}
+
+/* Room for an event of so many words. In a new page a run of allocations begins. */
+static bool make_room(struct tn_history_writer *history, size_t words)
+{
+    uint64_t place = history->log.place;
+    bool has_room = tn_ring_has_room(&history->log, words);
+
+    if (history->log.place != place)
+        history->run_begin = tn_max(history->run_begin, history->log.base);
+    return has_room;
+}
+
+struct words {
+    uint64_t value; /* of the first */
+    uint64_t second;
+};
+
+/* What the log has of an allocation. */
+static struct words words_of(uint64_t address, uint64_t units, uint64_t requested)
+{
+    uint64_t waste = (units << TN_BLOCK_BITS) - requested;
+    uint64_t unit = address >> TN_BLOCK_BITS;
+
+    TN_ASSERT(requested <= units << TN_BLOCK_BITS);
+    TN_ASSERT(unit < UINT64_C(1) << TN_HISTORY_ADDRESS_BITS);
+    return (struct words){
+        .value =
+            units << TN_HISTORY_WASTE_BITS | (waste & ((UINT64_C(1) << TN_HISTORY_WASTE_BITS) - 1)),
+        .second = waste >> TN_HISTORY_WASTE_BITS << TN_HISTORY_ADDRESS_BITS | unit,
+    };
+}
+
+static struct words words_of_entry(const struct tn_history_entry *entry)
+{
+    return words_of(atomic_load_explicit(&entry->address, memory_order_relaxed),
+                    atomic_load_explicit(&entry->units, memory_order_relaxed),
+                    atomic_load_explicit(&entry->requested, memory_order_relaxed));
+}
+
+/* Puts a free into the log: with the allocation's words, where the log may have lost them soon. */
+static void put_free(struct tn_ring_writer *log, const struct tn_history_entry *entry,
+                     uint64_t number)
+{
+    struct words words;
+
+    if (TN_LIKELY(number > tn_ring_recent(log))) {
+        tn_ring_put(log, TN_HISTORY_FREE, number);
+        return;
+    }
+    words = words_of_entry(entry);
+    tn_ring_put_more(
+        log, TN_HISTORY_FREE, number,
+        (const uint64_t[]){tn_ring_first(TN_HISTORY_ALLOC, 1, words.value), words.second}, 2);
+}
+
+void tn_history_flush(struct tn_history_writer *history)
+{
+    if (history->freed == NULL)
+        return;
+    (void)make_room(history, TN_RING_EVENT_WORDS_MAX);
+    put_free(&history->log, tn_history_entry(history->freed), history->freed_number);
+    history->freed = NULL;
+}
+
+void tn_history_leave(struct tn_history_writer *history)
+{
+    tn_history_flush(history);
+    tn_ring_leave(&history->log);
+}
+
+static void enter(struct tn_history_entry *entry, const struct tn_block *block)
+{
+    TN_ASSERT(atomic_load(&entry->number) == 0);
+    TN_ASSERT(block->sequence != 0 && block->units != 0);
+    atomic_store_explicit(&entry->address, tn_block_address(block), memory_order_release);
+    atomic_store_explicit(&entry->requested, block->requested, memory_order_release);
+    atomic_store_explicit(&entry->units, block->units, memory_order_release);
+    atomic_store_explicit(&entry->number, block->sequence, memory_order_release);
+}
+
+static void put_live(struct tn_history_writer *history, enum tn_history_kind kind,
+                     const struct tn_block *block)
+{
+    struct words words = words_of(tn_block_address(block), block->units, block->requested);
+
+    tn_history_flush(history); /* before its entry may be written */
+    enter(tn_history_entry(block), block);
+    if (TN_UNLIKELY(history->log.base != block->sequence)) {
+        if (make_room(history, 1))
+            tn_ring_put(&history->log, TN_HISTORY_NUMBER, block->sequence);
+        /* Restored blocks have lower numbers. */
+        history->run_begin = tn_max(history->run_begin, tn_max(history->log.base, block->sequence));
+        history->log.base = block->sequence;
+    }
+    if (make_room(history, 2))
+        tn_ring_write_two(&history->log, tn_ring_first(kind, 1, words.value), words.second);
+    else
+        history->run_begin = tn_max(history->run_begin, block->sequence + 1);
+    history->log.base += 1; /* now: a page that began had the number of this block */
+}
+
+/* Whether the entry has the block as it is: a record may have had another block since. */
+static bool has_same(const struct tn_history_entry *entry, const struct tn_block *block)
+{
+    return atomic_load_explicit(&entry->address, memory_order_relaxed) == tn_block_address(block) &&
+           atomic_load_explicit(&entry->requested, memory_order_relaxed) == block->requested &&
+           atomic_load_explicit(&entry->units, memory_order_relaxed) == block->units;
+}
+
+void tn_history_alloc(struct tn_history_writer *history, const struct tn_block *block)
+{
+    if (tn_history_may_join(history, block, block->sequence) &&
+        has_same(tn_history_entry(block), block))
+        tn_history_join(history, block, block->sequence);
+    else
+        put_live(history, TN_HISTORY_ALLOC, block);
+}
+
+void tn_history_restored(struct tn_history_writer *history, const struct tn_block *block)
+{
+    put_live(history, TN_HISTORY_RESTORED, block);
+}
+
+void tn_history_free(struct tn_history_writer *history, const struct tn_block *block,
+                     uint64_t sequence)
+{
+    struct tn_history_entry *entry = tn_history_entry(block);
+
+    TN_ASSERT(atomic_load(&entry->number) == sequence);
+    tn_history_flush(history);
+    history->freed = block;
+    history->freed_number = sequence;
+    atomic_store_explicit(&entry->number, 0, memory_order_release);
+}
+
+void tn_history_free_by_guest(struct tn_ring *ring, const struct tn_block *block)
+{
+    struct tn_history_entry *entry = tn_history_entry(block);
+    struct tn_ring_writer *log = tn_ring_enter(ring);
+
+    TN_ASSERT(atomic_load(&entry->number) == block->sequence);
+    put_free(log, entry, block->sequence);
+    tn_ring_exit(log);
+    atomic_store_explicit(&entry->number, 0, memory_order_release);
+}

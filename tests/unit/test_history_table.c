@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/mman.h>
+
+#include "heap/history_table.h"
+#include "unit/unit.h"
+
+SUITE("tables of live blocks")
+
+static struct tn_ring_file file;
+static struct tn_history_tables tables;
+
+static void open_tables(void)
+{
+    ck_assert(tn_ring_file_make(&file, NULL, 1));
+    tables = (struct tn_history_tables){.file = &file};
+}
+
+static void close_tables(void)
+{
+    tn_ring_file_remove(&file);
+}
+
+GROUP(tables, open_tables, .end = close_tables)
+
+TEST(tables, each_table_is_its_own_and_empty)
+{
+    enum { TABLES = 100 }; /* of several parts */
+    struct tn_history_table *taken[TABLES];
+
+    for (size_t i = 0; i < TABLES; i++) {
+        taken[i] = tn_history_table_take(&tables, i + 1);
+        ck_assert_ptr_nonnull(taken[i]);
+        for (size_t j = 0; j < TN_HISTORY_ENTRIES; j++) {
+            ck_assert(atomic_load(&taken[i]->entries[j].number) == 0);
+            atomic_store(&taken[i]->entries[j].number, i + 1);
+        }
+    }
+    for (size_t i = 0; i < TABLES; i++) {
+        ck_assert_uint_eq(atomic_load(&taken[i]->pool), i + 1);
+        for (size_t j = 0; j < TN_HISTORY_ENTRIES; j++)
+            ck_assert(atomic_load(&taken[i]->entries[j].number) == i + 1);
+    }
+    ck_assert_uint_eq(file.head->part_count, 3); /* of 16, 32 and 64 tables */
+    ck_assert_uint_eq(tables.count, 112);
+}
+
+TEST(tables, a_table_that_is_given_back_is_taken_again_empty)
+{
+    struct tn_history_table *table = tn_history_table_take(&tables, 7);
+
+    atomic_store(&table->entries[3].number, 99);
+    tn_history_table_give(&tables, table);
+    ck_assert_uint_eq(atomic_load(&table->pool), 0);
+    ck_assert_uint_eq(atomic_load(&table->entries[3].number), 0);
+    ck_assert_ptr_eq(tn_history_table_take(&tables, 8), table);
+    ck_assert_uint_eq(atomic_load(&table->pool), 8);
+}
+
+TEST(tables, without_another_part_there_is_no_table)
+{
+    atomic_store(&file.head->part_count, TN_RING_PARTS);
+    ck_assert_ptr_null(tn_history_table_take(&tables, 1));
+    atomic_store(&file.head->part_count, 0);
+    ck_assert_ptr_nonnull(tn_history_table_take(&tables, 1));
+}
