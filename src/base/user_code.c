@@ -25,6 +25,7 @@
 
 #include "base/contract.h"
 #include "base/object.h"
+#include "base/stack.h"
 
 _Thread_local struct tn_user_code *tn_user_code_innermost;
 
@@ -142,34 +143,10 @@ static ANYTHING_THERE bool is_overwritten(const struct tn_user_code *code)
     return false;
 }
 
-/* The thread's own stack, once asked for; its end is 0 until then. */
-static _Thread_local uintptr_t stack_begin;
-static _Thread_local uintptr_t stack_end;
-
-/* For the first thread of a program the bounds are read from a file. */
-static void find_stack(void)
-{
-    pthread_attr_t attributes;
-    void *begin = NULL;
-    size_t bytes = 0;
-
-    if (pthread_getattr_np(pthread_self(), &attributes) != 0)
-        return;
-    if (pthread_attr_getstack(&attributes, &begin, &bytes) == 0) {
-        stack_begin = (uintptr_t)begin;
-        stack_end = stack_begin + bytes;
-    }
-    (void)pthread_attr_destroy(&attributes);
-}
-
 /* Whether both places are on the thread's own stack, and the first is the deeper. */
 static bool is_below(uintptr_t first, uintptr_t second)
 {
-    if (first >= second)
-        return false;
-    if (stack_end == 0)
-        find_stack();
-    return first >= stack_begin && second < stack_end;
+    return first < second && tn_stack_is_own(first) && tn_stack_is_own(second);
 }
 
 /* The function whose frame an address of the stack is in. */
@@ -210,13 +187,9 @@ ANYTHING_THERE void tn_user_code_check_inside(void)
 {
     const struct tn_user_code *code = tn_user_code_innermost;
     uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
-    int cancel;
-    bool left;
+    bool left = is_overwritten(code) || is_below(code->frame, frame) ||
+                (is_below(frame, (uintptr_t)code) && is_in_other_frame(code));
 
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* for find_stack */
-    left = is_overwritten(code) || is_below(code->frame, frame) ||
-           (is_below(frame, (uintptr_t)code) && is_in_other_frame(code));
-    (void)pthread_setcancelstate(cancel, NULL);
     if (left)
         end_process(jumped);
 }
