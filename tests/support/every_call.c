@@ -46,10 +46,12 @@ static struct {
     tarn_device_info info;
     tarn_stats stats;
     tarn_graph_memory_info memory;
+    tarn_segment segment;
 } out = {
     .info.size = sizeof out.info,
     .stats.size = sizeof out.stats,
     .memory.size = sizeof out.memory,
+    .segment.size = sizeof out.segment,
 };
 
 static tarn_graph *make_graph(void)
@@ -216,6 +218,7 @@ static void open_again(void)
     X(tarn_pool_trim_to, NULL, (world.pool, 0, &out.bytes))                                        \
     X(tarn_pool_validate, NULL, (world.pool))                                                      \
     X(tarn_record_stream, NULL, (with.block, with.stream))                                         \
+    X(tarn_segment_at, NULL, (with.block, &out.segment))                                           \
     X(tarn_snapshot_take, NULL, (world.device, NULL, &out.snapshot))                               \
     X(tarn_snapshot_write_pytorch, NULL, (with.snapshot, take_bytes, NULL))                        \
     X(tarn_stream_retire, NULL, (world.device, with.stream))                                       \
