@@ -167,6 +167,7 @@ static void open_again(void)
     X(tarn_device_default_pool, NULL, (world.device, &out.pool))                                   \
     X(tarn_device_describe, NULL, (world.device, &out.info))                                       \
     X(tarn_device_graph_memory, NULL, (world.device, &out.memory))                                 \
+    X(tarn_device_largest, NULL, (world.device, NULL, world.stream, &out.bytes))                   \
     X(tarn_device_mark, NULL, (world.device, &out.mark))                                           \
     X(tarn_device_open, NULL, (0, NULL, &out.device))                                              \
     X(tarn_device_pools, NULL, (world.device, &out.pools))                                         \
