@@ -95,6 +95,13 @@ static void list_pools(struct scale_world *world)
     tarn_pool_list_destroy(list);
 }
 
+static void ask_for_largest(struct scale_world *world)
+{
+    size_t bytes;
+
+    BENCH_OK(tarn_device_largest(world->device, world->pool, world->stream, &bytes));
+}
+
 static void take_snapshot(struct scale_world *world)
 {
     tarn_snapshot *snapshot = NULL;
@@ -186,6 +193,9 @@ const struct scale_call scale_look_calls[] = {
      .proportional_kinds = SCALE_LIVE | SCALE_PENDING},
     {SCALE_CALL("tarn_device_pools", NULL, list_pools, NULL), .proportional = "pools",
      .proportional_kinds = SCALE_MANY_POOLS},
+    {SCALE_CALL("tarn_device_largest", NULL, ask_for_largest, NULL),
+     .proportional = "all of the pool, and the device's chunks",
+     .proportional_kinds = POOL_KINDS | SCALE_OUTPUTS | SCALE_RECORDED | SCALE_MANY_POOLS},
     {SCALE_CALL("tarn_snapshot_take", NULL, take_snapshot, NULL), .proportional = "all of the pool",
      .proportional_kinds = POOL_KINDS},
     {SCALE_CALL("tarn_snapshot_take, of the device", NULL, take_device_snapshot, NULL),

@@ -78,6 +78,13 @@ static void look_at_block(struct scale_world *world)
     BENCH_OK(tarn_block_at(world->block, &block));
 }
 
+static void look_at_segment(struct scale_world *world)
+{
+    tarn_segment segment = TARN_SEGMENT_INIT;
+
+    BENCH_OK(tarn_segment_at(world->block, &segment));
+}
+
 static void set_tag(struct scale_world *world)
 {
     BENCH_OK(tarn_block_set_tag(world->block, 1));
@@ -223,6 +230,7 @@ const struct scale_call scale_memory_calls[] = {
     {SCALE_CALL("tarn_free, other thread", allocate_for_guest, free_block, NULL),
      .by_thread = true},
     {SCALE_CALL("tarn_block_at", allocate, look_at_block, free_block)},
+    {SCALE_CALL("tarn_segment_at", allocate, look_at_segment, free_block)},
     {SCALE_CALL("tarn_block_set_tag", allocate, set_tag, free_block)},
     {SCALE_CALL("tarn_pool_malloc, grows", NULL, grow_private, scale_keep)},
     {SCALE_CALL("tarn_pool_reserve", NULL, reserve, take_reserved)},

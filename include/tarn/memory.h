@@ -45,6 +45,7 @@
 #ifndef TARN_MEMORY_H
 #define TARN_MEMORY_H
 
+#include "tarn/pool.h"
 #include "tarn/types.h"
 
 #ifdef __cplusplus
@@ -156,6 +157,51 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_stream_retire(tarn_device *device, tar
  *   DOUBLE_FREE       No live block is at the address.
  *   INVALID_ARGUMENT  block is NULL. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_block_at(const void *address, tarn_block *block);
+
+/* The memory at an address. All sizes are in bytes. */
+typedef struct tarn_segment {
+    /* sizeof(tarn_segment), set by the INIT macro. */
+    size_t size;
+    /* The segment: addresses in which one pool maps and unmaps memory, chunk by chunk. Parts of it
+     * may have no memory. It stays where it is until the pool gives it up. */
+    void *base;
+    size_t bytes;
+    /* The chunk around the address: one allocation of the driver's, mapped as a whole. A trim, or a
+     * growth elsewhere, may take a free chunk that nothing holds. */
+    void *chunk;
+    size_t chunk_bytes;
+    /* The block around the address, as taken from the pool; or the run of free bytes there. It may
+     * reach over several chunks. */
+    void *run;
+    size_t run_bytes;
+    /* State of the run: LIVE, PENDING, DISCARDED or FREE. */
+    tarn_extent_state run_state;
+    tarn_location location;
+    /* Ordinal of the device. */
+    int device;
+    /* A capture or a graph keeps the chunk: it stays mapped, and a replay may write there. */
+    bool is_held;
+    /* Memory of the pool can be exported, and is capable of GPUDirect RDMA (tarn_pool_options). */
+    bool is_exportable;
+    bool is_gpu_direct_rdma;
+    /* NULL: a pool that was released, or that Tarn made for a capture. Keeps nothing. */
+    tarn_pool *pool;
+    /* Rises with the creation of the pool's segments, and is never used again in the pool; the
+     * segment_index of a tarn_extent. */
+    uint64_t index;
+} tarn_segment;
+
+#define TARN_SEGMENT_INIT TARN_SIZED(tarn_segment)
+
+/* Describes the segment, chunk and block or free run at any address in mapped memory of a pool, as
+ * they are at one moment. Other threads may change them at once, except what the caller keeps: a
+ * live block keeps its segment and chunks. Locks the pool, asks the driver nothing, and never
+ * disturbs a capture. Any thread.
+ *   NOT_OURS          The address is NULL, or not Tarn's.
+ *                     Tarn has reserved the address, and no memory is mapped there: the sentence
+ *                     says so.
+ *   INVALID_ARGUMENT  segment is NULL, or its size is wrong (tarn/types.h). */
+TARN_API TARN_MUST_CHECK tarn_status tarn_segment_at(const void *address, tarn_segment *segment);
 
 /* Gives a live block a number of the caller: a line of the program, or the index of a tensor. Every
  * tarn_block of the block then shows the tag. The tag ends with the next call, or with the block's

@@ -59,6 +59,30 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_remove_free_callback(tarn_devic
                                                                       tarn_free_callback callback,
                                                                       void *user);
 
+/* Gives the size of the largest allocation that would succeed now on the stream, without a wait for
+ * the GPU. Libraries size their workspaces by it. Free memory of the pool
+ * counts, free memory that other pools would give, and the driver's. The limits hold.
+ *
+ * pool: as for tarn_pool_malloc; NULL: the pool that tarn_malloc would choose, by the routes.
+ * *bytes: 0: nothing can be allocated. On a device where nothing else happens, an allocation of
+ * *bytes succeeds without a wait, and one of 2 MiB more does not. Exceptions:
+ * - Callbacks registered here are not asked, and may give more.
+ * - Of the driver's free memory 4 MiB are left out: the driver does not give its last.
+ * - Work ends meanwhile, and an event tells Tarn so.
+ * - In a pool with a checkpoint, freed blocks that still wait for a restore are not counted.
+ * - Addresses may be short.
+ *
+ * Asking allocates, moves and gives back nothing. Like an allocation, it looks which streams have
+ * passed, and may record an event on the stream. It looks at all segments of the pool, and at the
+ * chunks of the device's other pools.
+ *   INVALID_HANDLE    The device; or the pool, which is not NULL.
+ *   INVALID_ARGUMENT  bytes is NULL.
+ *                     The pool is of another device.
+ *   WRONG_STATE       The stream is being captured.
+ *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_device_largest(tarn_device *device, tarn_pool *pool,
+                                                         tarn_stream stream, size_t *bytes);
+
 /* An allocation, or a reservation, that fails. In bytes unless named otherwise. */
 typedef struct tarn_out_of_memory {
     /* sizeof(tarn_out_of_memory) in the library. A newer program reads no field beyond it. */

@@ -38,6 +38,11 @@ typedef enum tarn_contents {
     TARN_CONTENTS_HOST = 2,   /* the bytes of live blocks, in page-locked host memory */
 } tarn_contents;
 
+/* Where memory is. */
+typedef enum tarn_location {
+    TARN_LOCATION_DEVICE = 0, /* in a device's own memory */
+} tarn_location;
+
 /* Structs whose first field is their size work between programs and libraries of different
  * versions. The caller sets the size by the INIT macro of the struct. 0 is the default of every
  * other field.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/call.h"
+#include "api/structs.h"
 #include "base/checked.h"
 #include "base/hot.h"
 #include "base/user_code.h"
 #include "driver/stream.h"
 #include "graphs/serve.h"
 #include "heap/steady.h"
+#include "observe/segments.h"
 #include "pools/free.h"
 #include "pools/pending.h"
 #include "pools/sweep.h"
@@ -263,4 +265,20 @@ tarn_status tarn_block_at(const void *address, tarn_block *block)
     *block = tn_describe_block(pool, found);
     tn_pool_unlock(pool);
     return tn_leave(TARN_OK);
+}
+
+tarn_status tarn_segment_at(const void *address, tarn_segment *segment)
+{
+    tarn_segment known;
+    tarn_status status;
+    TN_CALL(call);
+
+    if (!tn_call_begin(&call))
+        return call.status;
+    status = tn_sized_check(TN_SEGMENT, segment);
+    if (status == TARN_OK)
+        status = tn_segment_describe((uint64_t)(uintptr_t)address, &known);
+    if (status == TARN_OK)
+        tn_sized_write(TN_SEGMENT, segment, &known);
+    return tn_leave(status);
 }

@@ -14,6 +14,7 @@
 #include "tarn/device.h"
 #include "tarn/graph.h"
 #include "tarn/graph_memory.h"
+#include "tarn/memory.h"
 #include "tarn/pool.h"
 #include "tarn/stats.h"
 
@@ -37,5 +38,8 @@ _Static_assert(TN_LEAST_IS_WHOLE(tarn_capture_options, driver_graph, outer), "")
 #define TN_DEVICE_INFO TN_SIZED(tarn_device_info, driver)
 #define TN_STATS TN_SIZED(tarn_stats, own_segments)
 #define TN_GRAPH_MEMORY_INFO TN_SIZED(tarn_graph_memory_info, exec_bytes)
+#define TN_SEGMENT TN_SIZED(tarn_segment, pool)
+
+_Static_assert(TN_LEAST_IS_WHOLE(tarn_segment, pool, index), "");
 
 #endif

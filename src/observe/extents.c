@@ -8,7 +8,7 @@
 #include "base/host.h"
 #include "pools/pool.h"
 
-static tarn_extent_state extent_state(const struct tn_block *block)
+tarn_extent_state tn_extent_state(const struct tn_block *block)
 {
     switch (block->state) {
     case TN_BLOCK_LIVE:
@@ -45,7 +45,7 @@ static tarn_extent *write_extents(const struct tn_segment *segment, tarn_extent 
             .address = (void *)(uintptr_t)tn_block_address(block),
             .bytes = tn_block_bytes(block),
             .segment_index = segment->index,
-            .state = extent_state(block),
+            .state = tn_extent_state(block),
             .sequence = block->state == TN_BLOCK_LIVE ? block->sequence : 0,
         };
         extents += 1;

@@ -20,6 +20,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "observe/extents.h"
 #include "observe/lists.h"
 #include "pools/pool.h"
 #include "pools/visit.h"
@@ -66,26 +67,12 @@ static bool count_pool(tarn_pool *pool, void *context)
     return false;
 }
 
-static tarn_extent_state state_of(const struct tn_block *block)
-{
-    switch (block->state) {
-    case TN_BLOCK_LIVE:
-        return TARN_EXTENT_LIVE;
-    case TN_BLOCK_DISCARDED:
-        return TARN_EXTENT_DISCARDED;
-    case TN_BLOCK_PENDING:
-        return block->ended ? TARN_EXTENT_FREE : TARN_EXTENT_PENDING;
-    default:
-        return TARN_EXTENT_FREE;
-    }
-}
-
 /* Adds the block to the newest segment. */
 static void add_block(struct taking *taking, const struct tn_block *block)
 {
     tarn_snapshot_segment *segment = &taking->segments[taking->used.segments - 1];
     tarn_snapshot_block *made = &taking->blocks[taking->used.blocks];
-    tarn_extent_state state = state_of(block);
+    tarn_extent_state state = tn_extent_state(block);
     size_t bytes = tn_block_bytes(block);
 
     TN_ASSERT(taking->used.blocks < taking->room.blocks);

@@ -196,9 +196,7 @@ static struct tn_run run_for_capture(const struct tn_block *block, uint64_t byte
     return run;
 }
 
-/* Whether anyone in the pool may take the chunk. A replay writes to a chunk held by graphs without
- * any free: the last replay must be over, too. */
-static bool is_takeable(const tarn_pool *pool, const struct tn_chunk *chunk)
+bool tn_chunk_is_takeable(const tarn_pool *pool, const struct tn_chunk *chunk)
 {
     const struct tn_gpu *gpu = &pool->device->gpu;
 
@@ -225,7 +223,7 @@ static bool run_for_work(const tarn_pool *pool, const struct tn_block *block, ui
         const struct tn_chunk *chunk = tn_block_chunk_at(block, offset);
 
         if (chunk->offset < block->offset || tn_chunk_end(chunk) > tn_block_end(block) ||
-            !is_takeable(pool, chunk)) {
+            !tn_chunk_is_takeable(pool, chunk)) {
             run->begin = tn_chunk_end(chunk);
         } else if (tn_chunk_end(chunk) - run->begin >= bytes) {
             run->end = tn_chunk_end(chunk);
@@ -365,7 +363,7 @@ static bool find_takeable(const tarn_pool *pool, const struct tn_block *block, s
     while (run->end < tn_block_end(block)) {
         const struct tn_chunk *chunk = tn_block_chunk_at(block, run->end);
 
-        if (tn_chunk_end(chunk) > tn_block_end(block) || !is_takeable(pool, chunk))
+        if (tn_chunk_end(chunk) > tn_block_end(block) || !tn_chunk_is_takeable(pool, chunk))
             break;
         run->end = tn_chunk_end(chunk);
     }

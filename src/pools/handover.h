@@ -21,6 +21,10 @@ struct tn_arena *tn_arena_of_group(tarn_pool *pool, const struct tn_arena *arena
  * heap has none. NULL: neither has. Takes up to two records. */
 struct tn_block *tn_heap_find(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes);
 
+/* Whether anyone in the pool may take the chunk. A replay writes to a chunk held by graphs without
+ * any free: the last replay must be over, too. */
+bool tn_chunk_is_takeable(const tarn_pool *pool, const struct tn_chunk *chunk);
+
 /* Whether the pool's idle memory has a run of this size which a capture (captured), or work outside
  * captures, may take. */
 bool tn_idle_has(tarn_pool *pool, enum tn_heap_kind kind, bool captured, uint64_t bytes);

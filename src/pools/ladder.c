@@ -8,9 +8,10 @@
  *             arenas without chunks go
  *   callbacks the user's, one after the other
  *   cache     chunks which are mapped nowhere, and of unwanted sizes, go to the driver
- *   others    free chunks of other pools, proven idle, are unmapped; then chunks of this pool,
- *             which are not in one piece
+ *   others    free chunks of other pools, proven idle, are unmapped
  *   frugal    the growth is no larger than needed
+ *   all       others again, since the larger growth may have met the pool's own limit; then chunks
+ *             of this pool, which are not in one piece
  *   wait      for the device, which proves all free memory idle, and for the end of newly destroyed
  *             graphs: all but the callbacks again
  *
@@ -209,7 +210,7 @@ static bool rung_others(struct climb *climb)
         return true;
     if (!climb->at_own_limit)
         (void)tn_device_visit(climb->pool->device, steal_from_other, &theft);
-    return theft.stolen > 0 || steal_own(climb) > 0;
+    return theft.stolen > 0;
 }
 
 static bool rung_frugal(struct climb *climb)
@@ -222,11 +223,16 @@ static bool rung_frugal(struct climb *climb)
     return !was_frugal;
 }
 
+static bool rung_all(struct climb *climb)
+{
+    return rung_others(climb) || steal_own(climb) > 0;
+}
+
 /* Goes down the rungs which wait for nothing; true: an attempt has given a final answer. */
 static bool climb_down(struct climb *climb)
 {
     static bool (*const rungs[])(struct climb *) = {
-        rung_idle, rung_callbacks, rung_cache, rung_others, rung_frugal,
+        rung_idle, rung_callbacks, rung_cache, rung_others, rung_frugal, rung_all,
     };
 
     TN_ASSERT(climb->tried && climb->status != TARN_OK);

@@ -10,8 +10,6 @@
 
 enum { CANDIDATES_MAX = 8, LENDERS_MAX = 64 };
 
-#define LOAN_BYTES_MIN TN_MIB
-
 /* Whether the first bytes of the FREE block are idle, and in no graph. */
 static bool may_be_borrowed(const tarn_pool *pool, const struct tn_block *block, uint64_t bytes)
 {
@@ -56,7 +54,7 @@ struct tn_block *tn_heap_borrow(tarn_pool *pool, const struct tn_heap *heap, uin
     const struct tn_arena *other;
 
     TN_ASSERT(tn_pool_is_locked(pool) && !tn_arena_is_captured(heap->arena));
-    if (bytes < LOAN_BYTES_MIN || pool->device->move_limit_bytes == 0)
+    if (bytes < TN_LOAN_BYTES_MIN || pool->device->move_limit_bytes == 0)
         return NULL;
     walk = tn_arena_walk_begin(pool, bytes, LENDERS_MAX);
     while ((other = tn_arena_walk_next(&walk)) != NULL) {

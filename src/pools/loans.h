@@ -20,6 +20,8 @@
 
 #include "pools/arena_table.h"
 
+#define TN_LOAN_BYTES_MIN TN_MIB /* smaller blocks are not borrowed */
+
 /* A FREE block of at least bytes, of another stream, which the heap's stream may allocate from at
  * the block's first byte; the smallest found. NULL: none. Gives all records of the pool cold
  * records. */

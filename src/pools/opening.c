@@ -335,6 +335,18 @@ static tarn_status leave_list(tarn_device *device, bool *last)
     return status;
 }
 
+bool tn_devices_contain(uint64_t address)
+{
+    bool contain = false;
+
+    TN_ASSERT(tn_lock_none_held());
+    tn_lock_acquire(&process_lock);
+    for (tarn_device *device = open_devices; device != NULL && !contain; device = device->next)
+        contain = tn_regions_contain(&device->regions, address);
+    tn_lock_release(&process_lock);
+    return contain;
+}
+
 tarn_status tn_device_close(tarn_device *device)
 {
     bool last;

@@ -17,6 +17,9 @@ TARN_MUST_CHECK tarn_status tn_device_open(int ordinal, const tarn_device_option
                                            tarn_device **device);
 TARN_MUST_CHECK tarn_status tn_device_close(tarn_device *device);
 
+/* Whether an open device has reserved the address. */
+bool tn_devices_contain(uint64_t address);
+
 /* How much a cache may keep, of an option or a setter: 0 is the default, and TARN_NO_CACHE
  * nothing. */
 static inline uint64_t tn_cache_bytes(size_t given, uint64_t default_bytes)

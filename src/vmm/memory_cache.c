@@ -174,6 +174,20 @@ void tn_memory_cache_usage(struct tn_memory_cache *cache, uint64_t *bytes, uint6
     tn_lock_release(&cache->lock);
 }
 
+void tn_memory_cache_count(struct tn_memory_cache *cache, struct tn_memory_properties properties,
+                           uint32_t counts[TN_CACHE_SIZES])
+{
+    tn_lock_acquire(&cache->lock);
+    for (unsigned size = 0; size < TN_CACHE_SIZES; size++) {
+        const struct tn_memory *memory = *list_of(cache, TN_PAGE_BYTES << size, properties);
+
+        counts[size] = 0;
+        for (; memory != NULL; memory = memory->links.older_alike)
+            counts[size] += 1;
+    }
+    tn_lock_release(&cache->lock);
+}
+
 /* Counts the memory in the lists by size and kind; UINT64_MAX when a memory is in the wrong list or
  * mapped. */
 static uint64_t count_alike(struct tn_memory_cache *cache)

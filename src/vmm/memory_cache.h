@@ -65,6 +65,10 @@ static inline uint64_t tn_memory_cache_bytes(const struct tn_memory_cache *cache
 void tn_memory_cache_usage(struct tn_memory_cache *cache, uint64_t *bytes, uint64_t *count,
                            uint64_t *limit_bytes);
 
+/* The cache's memory of the kind, by the binary logarithm of its pages. */
+void tn_memory_cache_count(struct tn_memory_cache *cache, struct tn_memory_properties properties,
+                           uint32_t counts[TN_CACHE_SIZES]);
+
 /* Recomputes V8. CORRUPT */
 TARN_MUST_CHECK tarn_status tn_memory_cache_check(struct tn_memory_cache *cache);
 

@@ -47,6 +47,7 @@ int main(void)
     TRY(tarn_device_info, TARN_DEVICE_INFO_INIT);
     TRY(tarn_stats, TARN_STATS_INIT);
     TRY(tarn_graph_memory_info, TARN_GRAPH_MEMORY_INFO_INIT);
+    TRY(tarn_segment, TARN_SEGMENT_INIT);
     TRY(tarn_out_of_memory, TARN_OUT_OF_MEMORY_INIT);
     return failures != 0;
 }

@@ -125,6 +125,16 @@ static void look_at_graph(tarn_device *device, tarn_graph *graph)
     EXPECT(memory.is.graph_count == 1);
 }
 
+static void look_at_memory(tarn_pool *pool, const void *address)
+{
+    GUARDED(tarn_segment) segment;
+
+    MAKE(segment, (tarn_segment)TARN_SEGMENT_INIT);
+    OK(tarn_segment_at(address, &segment.is));
+    EXPECT_KEPT(segment);
+    EXPECT(segment.is.pool == pool && segment.is.run == address);
+}
+
 /* Is told what the library knows, whose size it is: a newer program reads no further, an older one not as far. */
 static void observe(tarn_device *device, const tarn_out_of_memory *what, void *told)
 {
@@ -177,6 +187,7 @@ int main(void)
     describe(device);
     read_statistics(device, pool);
     look_at_graph(device, graph);
+    look_at_memory(pool, address);
     run_out_of_memory(device, pool);
     OK(tarn_free(address));
     OK(tarn_graph_destroy(graph));
@@ -189,6 +200,7 @@ int main(void)
     SAY(tarn_device_info);
     SAY(tarn_stats);
     SAY(tarn_graph_memory_info);
+    SAY(tarn_segment);
     SAY(tarn_out_of_memory);
     return 0;
 }

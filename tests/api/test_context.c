@@ -37,6 +37,8 @@ static void call_everything(int ordinal, tn_cu_stream stream, tn_cu_stream side)
     tarn_live_diff *diff = NULL;
     tn_cu_graph driver_graph;
     tarn_block block;
+    tarn_segment segment = TARN_SEGMENT_INIT;
+    size_t bytes;
     void *address = NULL;
     void *inside = NULL;
 
@@ -57,6 +59,10 @@ static void call_everything(int ordinal, tn_cu_stream stream, tn_cu_stream side)
     KEEPS(tarn_free(address));
     KEEPS(tarn_pool_malloc(pool, 4 * MIB, 0, stream, &address));
     KEEPS(tarn_block_at(address, &block));
+    KEEPS(tarn_segment_at(address, &segment));
+    KEEPS(tarn_device_largest(device, pool, stream, &bytes));
+    KEEPS(tarn_device_largest(device, NULL, NULL, &bytes));
+    KEEPS(tarn_device_largest(device, NULL, TN_CU_STREAM_PER_THREAD, &bytes));
     KEEPS(tarn_pool_reserve(pool, 32 * MIB, stream));
     KEEPS(tarn_pool_stats(pool, &stats));
     KEEPS(tarn_pool_validate(pool));

@@ -202,8 +202,13 @@ TEST(calls, no_report_is_made)
     tarn_block_list *blocks = UNTOUCHED;
     tarn_pool_list *pools = UNTOUCHED;
     tarn_snapshot *snapshot = UNTOUCHED;
+    size_t bytes = 0;
     int refused = 0;
 
+    SHORT(refused, tarn_device_largest(world.device, world.pool, world.stream, &bytes));
+    ck_assert_int_gt(refused, 0);
+    ck_assert_uint_gt(bytes, 0);
+    refused = 0;
     SHORT(refused, tarn_snapshot_take(world.device, NULL, &snapshot));
     ck_assert_int_gt(refused, 0);
     refused = 0;

@@ -259,7 +259,7 @@ TEST(rungs, idle_chunks_of_another_pool_are_given_back)
     OK(tarn_free(cost.address));
 }
 
-/* Rung 5 still: no pool has a piece that is large enough, but together they have. */
+/* Rungs 5 and 7: no pool has a piece that is large enough, but together they have. */
 TEST(rungs, idle_chunks_of_several_pools_are_put_together)
 {
     void *kept = test_alloc(world.pool, BYTES / 2, world.side);
@@ -292,7 +292,7 @@ TEST(rungs, growth_takes_no_more_than_it_must)
     OK(tarn_free(address));
 }
 
-/* Rung 7, for each of the rungs that it is followed by. Those before it have helped nobody but for the frugal growth,
+/* Rung 8, for each of the rungs that it is followed by. Those before it have helped nobody but for the frugal growth,
  * which is tried once, as a retry. */
 enum { RETRIES_BEFORE_A_WAIT = 1 };
 

@@ -70,6 +70,7 @@ static void refuse_all(tarn_status status)
     STATUS(status, tarn_pool_add_peer(world.pool, 0));
     STATUS(status, tarn_device_trim(world.device, 0, &freed));
     STATUS(status, tarn_device_collect(world.device));
+    STATUS(status, tarn_device_largest(world.device, NULL, world.stream, &freed));
     STATUS(status, tarn_capture_begin(world.pool, world.stream, NULL, &capture));
     STATUS(status, tarn_capture_end(there.capture, &graph));
     STATUS(status, tarn_graph_adopt(world.pool, there.driver_graph, &graph));

@@ -278,6 +278,30 @@ TEST(results, memory_of_graphs_may_be_older_or_newer)
     }
 }
 
+TEST(results, what_is_at_an_address_may_be_older_or_newer)
+{
+    void *block = test_alloc(world.pool, 1000, world.stream);
+    NEWER(tarn_segment) given;
+
+    memset(&given, 0xa5, sizeof given);
+    given.known.size = offsetof(tarn_segment, index);
+    OK(tarn_segment_at(block, &given.known));
+    ck_assert_ptr_eq(given.known.run, block);
+    expect_untouched_from(&given, offsetof(tarn_segment, index), sizeof given);
+    given.known.size = sizeof given;
+    OK(tarn_segment_at(block, &given.known));
+    ck_assert_ptr_eq(given.known.pool, world.pool);
+    ck_assert_uint_eq(given.more, 0);
+    ck_assert_uint_eq(given.known.size, sizeof given);
+    for (size_t i = 0; i < WRONG; i++) {
+        given.known.size = wrong[i];
+        REFUSE(TARN_ERR_INVALID_ARGUMENT, "size of a tarn_segment",
+               tarn_segment_at(block, &given.known));
+    }
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "NULL", tarn_segment_at(block, NULL));
+    OK(tarn_free(block));
+}
+
 /* The library's own size: a program reads no further. */
 static void observe(tarn_device *device, const tarn_out_of_memory *what, void *size)
 {

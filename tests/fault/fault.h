@@ -46,6 +46,7 @@ struct fault_outputs {
     tarn_pool_list *pool_list;
     tarn_snapshot *snapshot;
     tarn_block block;
+    tarn_segment segment;
     void *address; /* of the last allocation */
     size_t freed_bytes;
 };

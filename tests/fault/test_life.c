@@ -168,6 +168,8 @@ static void checkpoint(void)
     change_back(unsaved);
     STEP(0, tarn_block_at(weights, &fault.out.block));
     ck_assert_uint_eq(fault.out.block.tag, 17);
+    fault.out.segment = (tarn_segment)TARN_SEGMENT_INIT;
+    STEP(0, tarn_segment_at(weights, &fault.out.segment));
     expect(output, 9);
     test_fill(MAIN, weights, 7, WORDS);
     STEP(S(HOST_MEMORY), tarn_pool_check_live(POOL, NULL, 0, &fault.out.diff));

@@ -95,6 +95,8 @@ static void limit(void)
     STEP(LOST, tarn_device_set_pinned_cache_limit(DEVICE, 8 * MIB));
     STEP(TRIM, tarn_device_trim(DEVICE, 32 * MIB, &fault.out.freed_bytes));
     STEP(LOST, tarn_device_collect(DEVICE));
+    STEP(S(HOST_MEMORY) | CALLED | LOST,
+         tarn_device_largest(DEVICE, POOL, MAIN, &fault.out.freed_bytes));
     STEP(0, tarn_device_set_memory_fraction(DEVICE, 0.5));
     STEP(0, tarn_device_set_limit(DEVICE, 0));
     STEP(TRIM, tarn_device_trim(DEVICE, 0, &fault.out.freed_bytes));

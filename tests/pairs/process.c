@@ -278,6 +278,8 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     void *address = pw.blocks[m->blocks[0]].address;
     void *other = NULL;
     tarn_block block;
+    tarn_segment segment = TARN_SEGMENT_INIT;
+    size_t bytes;
     uint64_t mark;
 
     (void)alarm(60); /* it must not hang; a signal ends it. A busy machine may take seconds */
@@ -285,12 +287,14 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     FORKED(tarn_free_on(address, m->stream));
     FORKED(tarn_record_stream(address, m->side));
     FORKED(tarn_block_at(address, &block));
+    FORKED(tarn_segment_at(address, &segment));
     FORKED(tarn_malloc(pw.device, 512, m->stream, &other));
     FORKED(tarn_pool_malloc(pool, 512, 0, m->stream, &other));
     FORKED(tarn_pool_malloc(pool, 64 * MIB, 0, m->stream, &other));
     FORKED(tarn_pool_reserve(pool, 64 * MIB, m->stream));
     FORKED(tarn_pool_trim(pool, NULL));
     FORKED(tarn_device_trim(pw.device, 0, NULL));
+    FORKED(tarn_device_largest(pw.device, NULL, m->stream, &bytes));
     FORKED(tarn_pool_validate(pool));
     FORKED(tarn_pool_layout(pool, &layout));
     FORKED(tarn_pool_check_live(pool, NULL, 0, &diff));

@@ -46,10 +46,12 @@ static struct {
     tarn_device_info info;
     tarn_stats stats;
     tarn_graph_memory_info memory;
+    tarn_segment segment;
 } out = {
     .info.size = sizeof out.info,
     .stats.size = sizeof out.stats,
     .memory.size = sizeof out.memory,
+    .segment.size = sizeof out.segment,
 };
 
 static tarn_graph *make_graph(void)
@@ -165,6 +167,7 @@ static void open_again(void)
     X(tarn_device_default_pool, NULL, (world.device, &out.pool))                                   \
     X(tarn_device_describe, NULL, (world.device, &out.info))                                       \
     X(tarn_device_graph_memory, NULL, (world.device, &out.memory))                                 \
+    X(tarn_device_largest, NULL, (world.device, NULL, world.stream, &out.bytes))                   \
     X(tarn_device_mark, NULL, (world.device, &out.mark))                                           \
     X(tarn_device_open, NULL, (0, NULL, &out.device))                                              \
     X(tarn_device_pools, NULL, (world.device, &out.pools))                                         \
@@ -216,6 +219,7 @@ static void open_again(void)
     X(tarn_pool_trim_to, NULL, (world.pool, 0, &out.bytes))                                        \
     X(tarn_pool_validate, NULL, (world.pool))                                                      \
     X(tarn_record_stream, NULL, (with.block, with.stream))                                         \
+    X(tarn_segment_at, NULL, (with.block, &out.segment))                                           \
     X(tarn_snapshot_take, NULL, (world.device, NULL, &out.snapshot))                               \
     X(tarn_snapshot_write_pytorch, NULL, (with.snapshot, take_bytes, NULL))                        \
     X(tarn_stream_retire, NULL, (world.device, with.stream))                                       \

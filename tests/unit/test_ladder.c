@@ -221,3 +221,38 @@ TEST(ladder, the_hold_of_a_graph_of_the_users_is_not_waited_for)
     ck_assert_int_le(allocate_all(limited, TARN_ERR_LIMIT), 50000000);
     test_destroy_graph(graph);
 }
+
+static uint64_t wait_count(void)
+{
+    tarn_stats stats = TARN_STATS_INIT;
+
+    OK(tarn_device_stats(device, &stats));
+    return stats.idle_waits;
+}
+
+static tarn_pool *giver;
+
+/* A large growth meets the limit of the pool; a frugal one lacks what another pool has free. */
+static tarn_status attempt_within_a_limit(tarn_pool *tried, const void *request, bool frugal,
+                                          void **result)
+{
+    (void)request;
+    (void)result;
+    tried->limit.met = !frugal;
+    if (!frugal)
+        return TARN_ERR_LIMIT;
+    return tn_pool_mapped_bytes(giver) > 0 ? TARN_ERR_DEVICE_MEMORY : TARN_OK;
+}
+
+TEST(ladder, other_pools_give_memory_to_a_growth_that_was_too_large_for_the_limit)
+{
+    uint64_t waits;
+
+    giver = unit_pool_of(device, "giver", 0);
+    OK(tarn_free(unit_alloc(giver, 2 * MIB, stream)));
+    OK(tn_gpu_wait_idle(&device->gpu)); /* proves idle what giver has */
+    waits = wait_count();
+    OK(tn_ladder_run(pool, attempt_within_a_limit, NULL, 2 * MIB, NULL));
+    ck_assert_uint_eq(tn_pool_mapped_bytes(giver), 0);
+    ck_assert_uint_eq(wait_count(), waits);
+}

@@ -47,6 +47,18 @@ static void expect_cached(uint64_t bytes, uint64_t count)
     ck_assert(tn_lock_none_held());
 }
 
+/* Of 2 MiB and of 4 MiB; there are no others. */
+static void expect_counts(struct tn_memory_properties properties, uint32_t first, uint32_t second)
+{
+    uint32_t counts[TN_CACHE_SIZES];
+
+    tn_memory_cache_count(cache, properties, counts);
+    ck_assert_uint_eq(counts[0], first);
+    ck_assert_uint_eq(counts[1], second);
+    for (size_t size = 2; size < TN_CACHE_SIZES; size++)
+        ck_assert_uint_eq(counts[size], 0);
+}
+
 GROUP(chunks, open_cache)
 
 TEST(chunks, what_was_put_is_taken_by_size_and_kind_the_newest_first)
@@ -57,6 +69,9 @@ TEST(chunks, what_was_put_is_taken_by_size_and_kind_the_newest_first)
     struct tn_memory *third = put(2 * MIB, plain);
 
     expect_cached(14 * MIB, 4);
+    expect_counts(plain, 1, 2);
+    expect_counts(rdma, 0, 1);
+    expect_counts(exportable, 0, 0);
     ck_assert_ptr_null(tn_memory_cache_take(cache, 8 * MIB, plain));
     ck_assert_ptr_null(tn_memory_cache_take(cache, 4 * MIB, exportable));
     ck_assert_ptr_null(tn_memory_cache_take(cache, 2 * MIB, rdma));
