@@ -24,6 +24,7 @@ static const struct row {
 } rows[] = {
     {"host", "host memory for the records of blocks and of mapped memory", bench_row_host},
     {"growth", "a pool that grows to 8 GiB, and its trim", bench_row_growth},
+    {"history", "what a history adds to pairs", bench_row_history},
     {"pair", "an allocation and its free, on one and on several threads", bench_row_pair},
     {"replay", "tarn_graph_replay beside cuGraphLaunch", bench_row_replay},
     {"audit", "looking through a captured graph, beside the driver's part of it", bench_row_audit},
@@ -56,7 +57,7 @@ enum {
 
 struct options {
     const char *out_path;
-    bool is_part;
+    void (*part)(const struct bench *bench); /* of one process; NULL: all of the row */
     bool quick;
     bool limits;
     bool some_rows; /* those selected, not all */
@@ -82,7 +83,8 @@ static void print_usage(FILE *file)
         "  --limits      print the limits of these rows with what was measured; exit with 1 when\n"
         "                one was missed, with 3 when one was not measured\n"
         "  --out FILE    append a line of JSON for each result; without it they are printed\n"
-        "  --part replay measure that row's part of one process, and write its numbers, unprinted:\n"
+        "  --part NAME   measure the part of one process of the row replay or history, and write\n"
+        "                its numbers, unprinted:\n"
         "                what the row itself starts\n"
         "TARN_DRIVER chooses the driver, as for every program that uses Tarn.\n"
         "rows:\n",
@@ -121,8 +123,10 @@ static bool take_value(struct options *options, const char *option, const char *
     if (strcmp(option, "--row") == 0)
         return select_row(options, value);
     if (strcmp(option, "--part") == 0) {
-        options->is_part = strcmp(value, "replay") == 0;
-        return options->is_part;
+        options->part = strcmp(value, "replay") == 0    ? bench_part_replay
+                        : strcmp(value, "history") == 0 ? bench_part_history
+                                                        : NULL;
+        return options->part != NULL;
     }
     if (strcmp(option, "--out") == 0) {
         options->out_path = value;
@@ -185,8 +189,8 @@ static int measure(const struct options *options, const struct bench *bench)
     size_t measured_count = 0;
     struct bench_verdicts verdicts;
 
-    if (options->is_part) {
-        bench_part_replay(bench);
+    if (options->part != NULL) {
+        options->part(bench);
         return 0;
     }
     bench_report_begin(&(struct bench_machine){cu.device_name, cu.version, cu.simulated},
@@ -228,7 +232,7 @@ int main(int count, char **arguments)
     bench.trace_count = options.trace_count;
     load_traces(&options, traces);
 #if TARN_DEBUG_CHECKS || !defined(__OPTIMIZE__)
-    if (!options.is_part)
+    if (options.part == NULL)
         (void)puts(
             "built with checks or without optimization: these are not the library's figures");
 #endif

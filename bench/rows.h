@@ -24,6 +24,8 @@ void bench_row_capture(const struct bench *bench);       /* row_capture.c */
 void bench_row_capture_cost(const struct bench *bench);  /* row_capture_cost.c, a part of it */
 void bench_row_pair(const struct bench *bench);          /* row_pair.c, row_pair_threads.c */
 void bench_row_fragmentation(const struct bench *bench); /* row_fragmentation.c */
+void bench_row_history(const struct bench *bench);       /* row_history.c */
+void bench_part_history(const struct bench *bench);      /* its part in one process */
 void bench_row_host(const struct bench *bench);          /* row_host.c */
 void bench_row_producers(const struct bench *bench);     /* row_producers.c */
 void bench_row_scaling(const struct bench *bench);       /* row_scaling.c */

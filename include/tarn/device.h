@@ -59,6 +59,14 @@ typedef enum tarn_null_stream {
  * next. The first also counts for smaller requests, and the last for larger ones. */
 #define TARN_ROUNDUP_SIZES 16
 
+/* Stacks of allocations, in a history. Times are of 16 frames, on one machine. */
+typedef enum tarn_history_stacks {
+    TARN_HISTORY_NO_STACKS = 0,
+    TARN_HISTORY_CALLERS = 1, /* who called Tarn: 1 ns */
+    TARN_HISTORY_FRAMES = 2,  /* by frame pointers, which code must be compiled to keep: 15 ns */
+    TARN_HISTORY_UNWIND = 3,  /* by the unwind tables that nearly all code has: 1,500 ns */
+} tarn_history_stacks;
+
 /* The choices of a device's first user. Make one with TARN_DEVICE_OPTIONS_INIT.
  *
  * The environment variable TARN_CONF overrides these options for every device that the process
@@ -76,6 +84,8 @@ typedef enum tarn_null_stream {
  *   null_stream                         legacy or per_thread.
  *   move_limit_bytes                    A number of bytes, or none for TARN_NO_MOVES.
  *   history_bytes                       A number of bytes.
+ *   history_stacks                      none, caller, frames or unwind.
+ *   history_sample_bytes                A number of bytes; 0: all allocations.
  *   roundup_power2_divisions            A number for all sizes, or a list such as
  *                                       [64:8,256:4,>:1]. Here 8 counts from 64 MiB to below 128
  *                                       MiB, and below 64 MiB as the first of the list. 4 counts
@@ -132,6 +142,11 @@ typedef struct tarn_device_options {
      * be made, it is in the process's own memory. Beside the log the file has 64 bytes for each
      * block. See docs/history.md. */
     size_t history_bytes;
+
+    /* Which stacks the history has, of allocations; and of which of them: one in so many bytes in
+     * the mean, or 0: of all. */
+    tarn_history_stacks history_stacks;
+    size_t history_sample_bytes;
 } tarn_device_options;
 
 #define TARN_DEVICE_OPTIONS_INIT TARN_SIZED(tarn_device_options)

@@ -17,6 +17,7 @@ static const uint64_t region_bytes_max = 4 * TN_TIB;
 static const uint64_t region_bytes_min = TN_GIB;
 static const uint64_t history_bytes_min = 64 * TN_KIB;
 static const uint64_t history_bytes_max = 64 * TN_GIB;
+static const uint64_t history_sample_max = TN_TIB;
 
 #define REGION_RULE "a power of two from 1 GiB to 4 TiB"
 #define HISTORY_RULE "0, or from 64 KiB to 64 GiB"
@@ -52,6 +53,10 @@ tarn_status tn_device_options_complete(tarn_device_options *options)
         return tn_bad_argument("null_stream is not one of tarn_null_stream");
     if (!is_history_bytes(options->history_bytes))
         return tn_bad_argument("history_bytes must be " HISTORY_RULE);
+    if ((unsigned)options->history_stacks > TARN_HISTORY_UNWIND)
+        return tn_bad_argument("history_stacks is not one of tarn_history_stacks");
+    if (options->history_sample_bytes > history_sample_max)
+        return tn_bad_argument("history_sample_bytes must be at most 1T");
     for (int i = 0; i < TARN_ROUNDUP_SIZES; i++) {
         if (!is_division(options->roundup_power2_divisions[i]))
             return tn_bad_argument("each of roundup_power2_divisions must be 0 or a power of two");
@@ -113,6 +118,28 @@ static bool read_history(struct tn_words value, void *settings)
 
     return tn_words_size(value, &options->history_bytes) &&
            is_history_bytes(options->history_bytes);
+}
+
+static bool read_history_stacks(struct tn_words value, void *settings)
+{
+    static const char *const names[] = {"none", "caller", "frames", "unwind"};
+    tarn_device_options *options = settings;
+
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        if (tn_words_is(value, names[i])) {
+            options->history_stacks = (tarn_history_stacks)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_history_sample(struct tn_words value, void *settings)
+{
+    tarn_device_options *options = settings;
+
+    return tn_words_size(value, &options->history_sample_bytes) &&
+           options->history_sample_bytes <= history_sample_max;
 }
 
 static bool read_region(struct tn_words value, void *settings)
@@ -236,6 +263,8 @@ static const struct tn_conf_key keys[] = {
     {"null_stream", read_null_stream, "legacy or per_thread"},
     {"move_limit_bytes", read_move_limit, SIZE_RULE "; 0: no limit; or none: no moves"},
     {"history_bytes", read_history, HISTORY_RULE ", as 16M or a number of bytes"},
+    {"history_stacks", read_history_stacks, "none, caller, frames or unwind"},
+    {"history_sample_bytes", read_history_sample, "up to 1T; 0: all allocations"},
     {"roundup_power2_divisions", read_divisions,
      "0 or a power of two below 2^32; or a list of such numbers for rising powers of two from 1 to 32768 "
      "(MiB), then for those above: [64:8,256:4,>:1]"},

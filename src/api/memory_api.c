@@ -37,6 +37,49 @@ static TN_RARE tarn_status allocate_nothing(uint64_t bytes, uint64_t alignment, 
     return TARN_OK;
 }
 
+/* Takes the stack of a public function's caller. Returns the stack of an outer allocation, whose
+ * callback allocates: to be put back. */
+static uint32_t take_stack(tarn_device *device, uint64_t bytes, const void *caller)
+{
+    const uint32_t outer = tn_history_stack;
+
+    tn_history_stack = tn_stacking_take(&device->history.stacking, bytes, caller);
+    return outer;
+}
+
+static TN_APART tarn_status serve_with_stack(tarn_device *device, uint64_t bytes,
+                                             tarn_stream stream, void **address, const void *caller)
+{
+    const uint32_t outer = take_stack(device, bytes, caller);
+    tarn_status status = tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, address);
+
+    tn_history_stack = outer;
+    return tn_leave(status);
+}
+
+static TN_APART tarn_status serve_pool_with_stack(tarn_pool *pool, uint64_t bytes,
+                                                  uint64_t alignment, tarn_stream stream,
+                                                  void **address, const void *caller)
+{
+    tarn_device *device = tn_pool_device(pool);
+    const uint32_t outer = take_stack(device, bytes, caller);
+    tarn_status status = tn_serve(device, pool, bytes, alignment, stream, address);
+
+    tn_history_stack = outer;
+    return tn_leave(status);
+}
+
+static TN_APART tarn_status serve_aligned_with_stack(tarn_device *device, uint64_t bytes,
+                                                     uint64_t alignment, tarn_stream stream,
+                                                     void **address, const void *caller)
+{
+    const uint32_t outer = take_stack(device, bytes, caller);
+    tarn_status status = tn_serve_aligned(device, bytes, alignment, stream, address);
+
+    tn_history_stack = outer;
+    return tn_leave(status);
+}
+
 TN_HOT tarn_status tarn_malloc(tarn_device *device, size_t bytes, tarn_stream stream,
                                void **address)
 {
@@ -44,6 +87,8 @@ TN_HOT tarn_status tarn_malloc(tarn_device *device, size_t bytes, tarn_stream st
         return tn_bad_handle("device");
     if (TN_UNLIKELY(address == NULL || bytes - 1 >= TN_REQUEST_BYTES_MAX))
         return allocate_nothing(bytes, TN_BLOCK_BYTES_MIN, address);
+    if (!tn_stacking_passes(&device->history.stacking, bytes))
+        return serve_with_stack(device, bytes, stream, address, TN_STACK_CALLER_HERE);
     return tn_leave(tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, address));
 }
 
@@ -60,6 +105,8 @@ TN_HOT tarn_status tarn_pool_malloc(tarn_pool *pool, size_t bytes, size_t alignm
     if (TN_UNLIKELY(bytes == 0))
         return allocate_nothing(bytes, aligned, address);
     aligned = tn_max(aligned, TN_BLOCK_BYTES_MIN);
+    if (!tn_stacking_passes(&tn_pool_device(pool)->history.stacking, bytes))
+        return serve_pool_with_stack(pool, bytes, aligned, stream, address, TN_STACK_CALLER_HERE);
     return tn_leave(tn_serve(tn_pool_device(pool), pool, bytes, aligned, stream, address));
 }
 
@@ -75,6 +122,9 @@ tarn_status tarn_malloc_aligned(tarn_device *device, size_t bytes, size_t alignm
         return refuse_request(aligned, address);
     if (bytes == 0)
         return allocate_nothing(bytes, aligned, address);
+    if (!tn_stacking_passes(&device->history.stacking, bytes))
+        return serve_aligned_with_stack(device, bytes, tn_max(aligned, TN_BLOCK_BYTES_MIN), stream,
+                                        address, TN_STACK_CALLER_HERE);
     if (aligned <= TN_BLOCK_BYTES_MIN)
         return tn_leave(tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, address));
     return tn_leave(tn_serve_aligned(device, bytes, aligned, stream, address));
@@ -96,7 +146,7 @@ static tarn_status check_order(struct tn_gpu *gpu, tarn_stream stream, struct tn
 
 /* The caller has begun a call: the thread is not cancelled between the two. */
 static tarn_status allocate_zeros(tarn_device *device, uint64_t bytes, tarn_stream stream,
-                                  void **address)
+                                  void **address, const void *caller)
 {
     struct tn_stream_state state;
     void *made;
@@ -104,7 +154,9 @@ static tarn_status allocate_zeros(tarn_device *device, uint64_t bytes, tarn_stre
     tarn_status status = tn_stream_look(&device->gpu, stream, TN_STREAM_ORDER, &state);
 
     if (status == TARN_OK)
-        status = tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, &made);
+        status = tn_stacking_passes(&device->history.stacking, bytes)
+                     ? tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, &made)
+                     : serve_with_stack(device, bytes, stream, &made, caller);
     if (status != TARN_OK)
         return status;
     status = check_order(&device->gpu, stream, state.order);
@@ -133,7 +185,8 @@ tarn_status tarn_calloc(tarn_device *device, size_t count, size_t bytes, tarn_st
         return refuse_request(TN_BLOCK_BYTES_MIN, address);
     if (total == 0)
         return allocate_nothing(total, TN_BLOCK_BYTES_MIN, address);
-    return tn_leave(allocate_zeros(device, total, tn_device_stream(device, stream), address));
+    return tn_leave(allocate_zeros(device, total, tn_device_stream(device, stream), address,
+                                   TN_STACK_CALLER_HERE));
 }
 
 /* What is not an arena's affair alone. */

@@ -209,12 +209,28 @@ static void *map_private(size_t bytes)
     return memory != MAP_FAILED ? memory : NULL;
 }
 
-bool tn_ring_file_make(struct tn_ring_file *file, const char *folder, size_t page_count)
+size_t tn_ring_area_offset(const struct tn_ring_file_head *head, size_t area)
 {
+    uint64_t offset = 0;
+
+    TN_ASSERT(area <= TN_RING_AREAS);
+    for (size_t i = 0; i < area; i++)
+        offset += head->area_bytes[i];
+    return (size_t)offset;
+}
+
+bool tn_ring_file_make(struct tn_ring_file *file, const char *folder,
+                       const struct tn_ring_plan *plan)
+{
+    const size_t page_count = plan->page_count;
     void *memory = NULL;
 
     TN_ASSERT(page_count > 0 && page_count < SIZE_MAX / TN_RING_PAGE_BYTES - 1);
     *file = (struct tn_ring_file){.bytes = (page_count + 1) * TN_RING_PAGE_BYTES, .fd = -1};
+    for (size_t i = 0; i < TN_RING_AREAS; i++) {
+        TN_ASSERT(plan->area_bytes[i] % TN_RING_PAGE_BYTES == 0);
+        file->bytes += plan->area_bytes[i];
+    }
     if (folder != NULL) {
         remove_old(folder);
         memory = map_file(file, folder);
@@ -233,6 +249,10 @@ bool tn_ring_file_make(struct tn_ring_file *file, const char *folder, size_t pag
         .began = nanoseconds(CLOCK_REALTIME),
         .began_in_stamps = nanoseconds(CLOCK_MONOTONIC),
     };
+    for (size_t i = 0; i < TN_RING_AREAS; i++) {
+        file->head->area_bytes[i] = plan->area_bytes[i];
+        file->head->notes[i] = plan->notes[i];
+    }
     /* Last: from now on it is a ring. */
     atomic_store_explicit(&file->head->magic, magic, memory_order_release);
     return true;
@@ -304,6 +324,17 @@ static bool read_at(int fd, size_t offset, void *bytes, size_t count)
     return true;
 }
 
+/* Whether a writer may have planned such areas. */
+static bool are_areas(const struct tn_ring_file_head *head)
+{
+    for (size_t i = 0; i < TN_RING_AREAS; i++) {
+        if (head->area_bytes[i] % TN_RING_PAGE_BYTES != 0 ||
+            head->area_bytes[i] > (uint64_t)TN_RING_PAGES_MAX * TN_RING_PAGE_BYTES)
+            return false;
+    }
+    return true;
+}
+
 /* Whether the file is the user's, and has all the pages that its head promises. */
 static bool is_whole(int fd, const struct tn_ring_file_head *head)
 {
@@ -312,7 +343,9 @@ static bool is_whole(int fd, const struct tn_ring_file_head *head)
     return fstat(fd, &what) == 0 && S_ISREG(what.st_mode) &&
            (what.st_uid == geteuid() || geteuid() == 0) && head->page_count > 0 &&
            head->page_bytes == TN_RING_PAGE_BYTES && head->page_count <= TN_RING_PAGES_MAX &&
-           (uint64_t)what.st_size >= (head->page_count + 1) * TN_RING_PAGE_BYTES;
+           are_areas(head) &&
+           (uint64_t)what.st_size >= (head->page_count + 1) * TN_RING_PAGE_BYTES +
+                                         tn_ring_area_offset(head, TN_RING_AREAS);
 }
 
 enum tn_ring_opened tn_ring_reader_open(struct tn_ring_reader *reader, const char *path)

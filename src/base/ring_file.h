@@ -8,8 +8,9 @@
  *
  * Where no file can be made, or the folder has no room, the pages are the process's own memory.
  *
- * A file begins with a page about the others. Behind the pages are parts for the user's tables, which
- * are added as they are needed, each twice as large as the one before. All numbers are the machine's
+ * A file begins with a page about the others. Behind the ring's pages are areas of fixed sizes for the
+ * user, and then parts for tables of the user's, which are added as they are needed, each twice as
+ * large as the one before. All numbers are the machine's
  * own. A reader does not map the file, which could be cut short meanwhile, but copies bytes of it.
  *
  * Locking: none; a file belongs to its caller. Files of other processes come and go. */
@@ -28,6 +29,7 @@ enum {
     TN_RING_FOLDER_MAX = 200,
     TN_RING_PAGES_MAX = 1 << 24, /* 64 GiB */
     TN_RING_PARTS = 16,
+    TN_RING_AREAS = 2,
     TN_RING_FIRST_PART_BYTES = 1 << 18,
     TN_RING_PATH_MAX = TN_RING_FOLDER_MAX + 100,
 };
@@ -43,7 +45,13 @@ struct tn_ring_file_head {
     uint64_t began_in_stamps; /* the same moment, as stamps tell the time */
     atomic_uint_fast64_t part_count;
     atomic_uint_fast64_t private_parts; /* a bit for each part that is not in the file */
+    uint64_t area_bytes[TN_RING_AREAS]; /* multiples of a page */
+    uint64_t notes[TN_RING_AREAS];      /* the user's, as tn_ring_file_make got them */
 };
+
+/* Where an area begins behind the ring's pages: they follow each other. area TN_RING_AREAS: where the
+ * parts begin. */
+size_t tn_ring_area_offset(const struct tn_ring_file_head *head, size_t area);
 
 /* Of the part with this number, and where it begins behind the pages. */
 static inline size_t tn_ring_part_bytes(size_t part)
@@ -69,9 +77,25 @@ struct tn_ring_file {
  * user's alone nor /dev/shm. */
 bool tn_ring_folder(char *folder, size_t bytes);
 
-/* Makes a file in the folder for so many pages, or private memory; folder NULL: private memory.
- * False: no memory, not even private. */
-bool tn_ring_file_make(struct tn_ring_file *file, const char *folder, size_t page_count);
+/* What a file has. */
+struct tn_ring_plan {
+    size_t page_count;
+    size_t area_bytes[TN_RING_AREAS]; /* multiples of a page */
+    uint64_t notes[TN_RING_AREAS];    /* for readers */
+};
+
+/* Makes a file in the folder by the plan, or private memory; folder NULL: private memory. False: no
+ * memory, not even private. */
+bool tn_ring_file_make(struct tn_ring_file *file, const char *folder,
+                       const struct tn_ring_plan *plan);
+
+/* The memory of an area, zeroed at first. */
+static inline void *tn_ring_file_area(const struct tn_ring_file *file, size_t area)
+{
+    return (char *)file->head + TN_RING_PAGE_BYTES +
+           (size_t)file->head->page_count * TN_RING_PAGE_BYTES +
+           tn_ring_area_offset(file->head, area);
+}
 
 /* The pages of a file that was made. */
 static inline void *tn_ring_file_pages(const struct tn_ring_file *file)

@@ -488,16 +488,22 @@ static inline void tn_tally_add(struct tn_tally *to, const struct tn_tally *from
 }
 
 /* Counts an allocation or a free of the steady state: pools/counters.c collects these counts. */
+static TN_ALWAYS_INLINE void tn_arena_count_reissue(struct tn_arena *arena, struct tn_heap *heap,
+                                                    uint64_t bytes, uint64_t requested)
+{
+    TN_ASSERT(heap->arena == arena && bytes >= requested);
+    heap->counters.allocated.count += 1;
+    heap->counters.allocated.bytes += bytes;
+    heap->counters.allocated.requested += requested;
+    arena->counters.live_bytes += (int64_t)bytes;
+}
+
 static TN_ALWAYS_INLINE void tn_arena_count_allocation(struct tn_arena *arena, struct tn_heap *heap,
                                                        uint64_t bytes, uint64_t requested)
 {
     struct tn_arena_counters *counters = &arena->counters;
 
-    TN_ASSERT(heap->arena == arena && bytes >= requested);
-    heap->counters.allocated.count += 1;
-    heap->counters.allocated.bytes += bytes;
-    heap->counters.allocated.requested += requested;
-    counters->live_bytes += (int64_t)bytes;
+    tn_arena_count_reissue(arena, heap, bytes, requested);
     if (counters->live_bytes > counters->live_peak_bytes)
         counters->live_peak_bytes = counters->live_bytes;
 }

@@ -4,6 +4,8 @@
 #include "base/checked.h"
 #include "base/contract.h"
 
+_Thread_local uint32_t tn_history_stack __attribute__((tls_model("initial-exec")));
+
 struct tn_history_writer tn_history_new_writer(struct tn_ring *ring)
 {
     return (struct tn_history_writer){.log = tn_ring_new_writer(ring)};
@@ -52,23 +54,31 @@ static void put_free(struct tn_ring_writer *log, const struct tn_history_entry *
                      uint64_t number)
 {
     struct words words;
+    uint64_t stack;
 
     if (TN_LIKELY(number > tn_ring_recent(log))) {
         tn_ring_put(log, TN_HISTORY_FREE, number);
         return;
     }
     words = words_of_entry(entry);
+    stack = atomic_load_explicit(&entry->stack, memory_order_relaxed);
     tn_ring_put_more(
         log, TN_HISTORY_FREE, number,
-        (const uint64_t[]){tn_ring_first(TN_HISTORY_ALLOC, 1, words.value), words.second}, 2);
+        (const uint64_t[]){tn_ring_first(TN_HISTORY_ALLOC, 1, words.value), words.second, stack},
+        stack != 0 ? 3 : 2);
 }
 
 void tn_history_flush(struct tn_history_writer *history)
 {
+    struct tn_history_entry *entry;
+
     if (history->freed == NULL)
         return;
+    entry = tn_history_entry(history->freed);
     (void)make_room(history, TN_RING_EVENT_WORDS_MAX);
-    put_free(&history->log, tn_history_entry(history->freed), history->freed_number);
+    put_free(&history->log, entry, history->freed_number);
+    TN_ASSERT(atomic_load(&entry->number) == history->freed_number);
+    atomic_store_explicit(&entry->number, 0, memory_order_release);
     history->freed = NULL;
 }
 
@@ -85,7 +95,17 @@ static void enter(struct tn_history_entry *entry, const struct tn_block *block)
     atomic_store_explicit(&entry->address, tn_block_address(block), memory_order_release);
     atomic_store_explicit(&entry->requested, block->requested, memory_order_release);
     atomic_store_explicit(&entry->units, block->units, memory_order_release);
+    atomic_store_explicit(&entry->stack, tn_history_stack, memory_order_release);
     atomic_store_explicit(&entry->number, block->sequence, memory_order_release);
+}
+
+/* The next allocation of the block has another stack, or none: it is not the same again. */
+static void put_with_stack(struct tn_history_writer *history, enum tn_history_kind kind,
+                           struct words words, uint64_t sequence)
+{
+    tn_ring_put_more(&history->log, kind, words.value,
+                     (const uint64_t[]){words.second, tn_history_stack}, 2);
+    history->run_begin = tn_max(history->run_begin, sequence + 1);
 }
 
 static void put_live(struct tn_history_writer *history, enum tn_history_kind kind,
@@ -102,10 +122,12 @@ static void put_live(struct tn_history_writer *history, enum tn_history_kind kin
         history->run_begin = tn_max(history->run_begin, tn_max(history->log.base, block->sequence));
         history->log.base = block->sequence;
     }
-    if (make_room(history, 2))
+    if (!make_room(history, 3))
+        history->run_begin = tn_max(history->run_begin, block->sequence + 1);
+    else if (tn_history_stack == 0)
         tn_ring_write_two(&history->log, tn_ring_first(kind, 1, words.value), words.second);
     else
-        history->run_begin = tn_max(history->run_begin, block->sequence + 1);
+        put_with_stack(history, kind, words, block->sequence);
     history->log.base += 1; /* now: a page that began had the number of this block */
 }
 
@@ -119,9 +141,9 @@ static bool has_same(const struct tn_history_entry *entry, const struct tn_block
 
 void tn_history_alloc(struct tn_history_writer *history, const struct tn_block *block)
 {
-    if (tn_history_may_join(history, block, block->sequence) &&
-        has_same(tn_history_entry(block), block))
-        tn_history_join(history, block, block->sequence);
+    if (tn_history_stack == 0 && history->freed == block &&
+        tn_history_may_join(history, block->sequence) && has_same(tn_history_entry(block), block))
+        tn_history_join(history, block->sequence);
     else
         put_live(history, TN_HISTORY_ALLOC, block);
 }
@@ -131,16 +153,12 @@ void tn_history_restored(struct tn_history_writer *history, const struct tn_bloc
     put_live(history, TN_HISTORY_RESTORED, block);
 }
 
-void tn_history_free(struct tn_history_writer *history, const struct tn_block *block,
-                     uint64_t sequence)
+void tn_history_free(struct tn_history_writer *history, struct tn_block *block, uint64_t sequence)
 {
-    struct tn_history_entry *entry = tn_history_entry(block);
-
-    TN_ASSERT(atomic_load(&entry->number) == sequence);
+    TN_ASSERT(atomic_load(&tn_history_entry(block)->number) == sequence);
     tn_history_flush(history);
     history->freed = block;
     history->freed_number = sequence;
-    atomic_store_explicit(&entry->number, 0, memory_order_release);
 }
 
 void tn_history_free_by_guest(struct tn_ring *ring, const struct tn_block *block)

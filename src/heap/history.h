@@ -13,10 +13,11 @@
  * page has the words of its first allocation.
  *
  * Whoever has the table and the log can tell which blocks were live behind each event, newest first:
- * an allocation taken back is a block less, and a free taken back is a block more. The table is never
- * behind, and the log by one free of each writer at most.
+ * an allocation taken back is a block less, and a free taken back is a block more. Table and log are
+ * one free of each writer behind at most.
  *
- * An allocation takes 16 bytes, a free 8 or 24, and the same block again 8:
+ * An allocation takes 16 bytes, a free 8 or 24, and the same block again 8. The id of a stack takes 8
+ * more:
  *
  *     first word, bits 6 to 31     the lowest bits of the block's bytes less those requested
  *     first word, bits 32 to 63    the block's bytes, in units of 512
@@ -48,10 +49,13 @@ enum {
 
 _Static_assert(TN_HISTORY_WASTE_BITS + 32 == 64 - TN_RING_VALUE_SHIFT, "the first word's value");
 
+/* The id of the stack that was taken for the thread's allocation under way; 0: none. */
+extern _Thread_local uint32_t tn_history_stack __attribute__((tls_model("initial-exec")));
+
 /* Of an arena, or of a magazine. */
 struct tn_history_writer {
     struct tn_ring_writer log;
-    const struct tn_block *freed; /* its free is not in the log; NULL: the log lacks none */
+    struct tn_block *freed; /* its free waits to be written; NULL: none does */
     uint64_t freed_number;
     /* From this number on, the allocations that were written are the page's, behind its last number
      * that stands between. */
@@ -78,8 +82,7 @@ void tn_history_restored(struct tn_history_writer *history, const struct tn_bloc
 
 /* Writes that the block with this number is live no more. Reads nothing of the block: it may be free
  * by now, and still nobody else's. */
-void tn_history_free(struct tn_history_writer *history, const struct tn_block *block,
-                     uint64_t sequence);
+void tn_history_free(struct tn_history_writer *history, struct tn_block *block, uint64_t sequence);
 
 /* The same, by the ring's writer for threads without one. */
 void tn_history_free_by_guest(struct tn_ring *ring, const struct tn_block *block);
@@ -95,39 +98,36 @@ static TN_ALWAYS_INLINE struct tn_history_entry *tn_history_entry(const struct t
     return (void *)((char *)table + in_slab);
 }
 
-/* tn_history_free where the log lacks no free; false: it does, and nothing is written. */
+/* tn_history_free where no free waits; false: one does, and nothing is written. */
 static TN_ALWAYS_INLINE bool tn_history_try_free(struct tn_history_writer *history,
-                                                 const struct tn_block *block)
+                                                 struct tn_block *block)
 {
-    struct tn_history_entry *entry;
-
+    TN_ASSERT(atomic_load(&tn_history_entry(block)->number) == block->sequence);
     if (TN_UNLIKELY(history->freed != NULL))
         return false;
-    entry = tn_history_entry(block);
     history->freed = block;
     history->freed_number = block->sequence;
-    TN_ASSERT(atomic_load(&entry->number) == block->sequence);
-    atomic_store_explicit(&entry->number, 0, memory_order_release);
     return true;
 }
 
-/* Whether the free that the log lacks is this block's, and an event for both has room. The number is
- * the block's next one. */
+/* Whether the free that waits, and an allocation of its block with this number, may be one event,
+ * which has room. */
 static TN_ALWAYS_INLINE bool tn_history_may_join(const struct tn_history_writer *history,
-                                                 const struct tn_block *block, uint64_t sequence)
+                                                 uint64_t sequence)
 {
-    return TN_LIKELY(history->freed == block) &&
-           TN_LIKELY(history->freed_number >= history->run_begin) &&
+    return TN_LIKELY(history->freed_number >= history->run_begin) &&
            TN_LIKELY(history->log.base == sequence) &&
            TN_LIKELY(history->log.at < history->log.stop);
 }
 
 /* Then: the block is allocated again, with the same bytes and the same request. */
-static TN_ALWAYS_INLINE void tn_history_join(struct tn_history_writer *history,
-                                             const struct tn_block *block, uint64_t sequence)
+static TN_ALWAYS_INLINE void tn_history_join(struct tn_history_writer *history, uint64_t sequence)
 {
+    struct tn_history_entry *entry = tn_history_entry(history->freed);
+
+    TN_ASSERT(atomic_load(&entry->number) == history->freed_number);
     tn_ring_write(&history->log, tn_ring_first(TN_HISTORY_AGAIN, 0, history->freed_number));
-    atomic_store_explicit(&tn_history_entry(block)->number, sequence, memory_order_release);
+    atomic_store_explicit(&entry->number, sequence, memory_order_release);
     history->freed = NULL;
     history->log.base = sequence + 1;
 }

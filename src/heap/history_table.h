@@ -35,7 +35,8 @@ struct tn_history_entry {
     atomic_uint_fast64_t address;
     atomic_uint_fast64_t requested; /* bytes */
     atomic_uint_fast64_t units;     /* of 512 bytes: what the block has */
-    uint64_t unused[4];
+    atomic_uint_fast64_t stack;     /* the id of its allocation's stack; 0: none was taken */
+    uint64_t unused[3];
 };
 
 struct tn_history_table {

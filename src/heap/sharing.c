@@ -76,8 +76,11 @@ bool tn_sharing_free(struct tn_arena *arena, struct tn_heap *heap, struct tn_blo
 
     if (!tn_loose_free(arena, heap, block))
         return false;
-    if (arena->records)
-        tn_history_free(tn_arena_history(arena), block, sequence);
+    if (!arena->records)
+        return true;
+    tn_history_free(tn_arena_history(arena), block, sequence);
+    if (heap->loose != block) /* it coalesces, or its record is another block's soon */
+        tn_history_flush(tn_arena_history(arena));
     return true;
 }
 

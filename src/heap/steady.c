@@ -329,36 +329,48 @@ static TN_APART bool take_and_record(struct tn_arena *arena, uint64_t requested,
     return true;
 }
 
-bool tn_arena_reissue_and_record(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
-                                 void **address)
+/* The block freed last: live bytes become what they were before, and are no peak. */
+static TN_ALWAYS_INLINE bool reissue_and_record(struct tn_arena *arena, uint64_t requested,
+                                                uint64_t alignment, void **address)
 {
-    uint64_t bytes = tn_block_bytes_for(NULL, requested);
-    struct tn_heap *heap = tn_steady_heap_for(arena, bytes);
     struct tn_history_writer *history = tn_arena_history(arena);
-    struct tn_block *block = heap->loose;
+    struct tn_block *block = history->freed;
     const uint64_t sequence = arena->sequence;
+    struct tn_heap *heap;
 
     TN_ASSERT(tn_arena_is_locked(arena) && arena->allocates == TN_STEADY_RECORDED);
     /* The same request is of the same size: the blocks are not rounded. */
     if (TN_UNLIKELY(block == NULL) || TN_UNLIKELY(block->requested != requested) ||
         TN_UNLIKELY(!tn_loose_is_aligned(block, alignment)) ||
         TN_UNLIKELY(sequence == arena->sequences_end) ||
-        TN_UNLIKELY(!tn_history_may_join(history, block, sequence)))
+        TN_UNLIKELY(!tn_history_may_join(history, sequence)))
         return false;
-    TN_ASSERT(tn_block_bytes(block) == bytes && arena->rounding == NULL);
-    tn_history_join(history, block, sequence);
+    heap = block->heap;
+    TN_ASSERT(heap->loose == block && arena->rounding == NULL);
+    TN_ASSERT(tn_block_bytes(block) == tn_block_bytes_for(NULL, requested));
+    tn_history_join(history, sequence);
     heap->loose = NULL;
+    block->sequence = sequence;
+    block->state = TN_BLOCK_LIVE;
     arena->sequence = sequence + 1;
-    tn_steady_make_live(arena, heap, block, sequence, bytes, requested);
+    tn_arena_count_reissue(arena, heap, tn_block_bytes(block), requested);
+    TN_CHECK_TOUCHED(block);
+    TN_CHECK_TURN(heap);
     *address = tn_steady_address(block);
     return true;
+}
+
+bool tn_arena_reissue_and_record(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
+                                 void **address)
+{
+    return reissue_and_record(arena, requested, alignment, address);
 }
 
 bool tn_arena_allocate_and_record(struct tn_arena *arena, uint64_t requested, uint64_t alignment,
                                   void **address)
 {
-    return (TN_LIKELY(arena->allocates == TN_STEADY_RECORDED) &&
-            TN_LIKELY(tn_arena_reissue_and_record(arena, requested, alignment, address))) ||
+    return (TN_LIKELY(arena->allocates == TN_STEADY_RECORDED) && TN_LIKELY(tn_history_stack == 0) &&
+            TN_LIKELY(reissue_and_record(arena, requested, alignment, address))) ||
            take_and_record(arena, requested, alignment, address);
 }
 

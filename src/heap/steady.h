@@ -176,7 +176,7 @@ static TN_ALWAYS_INLINE bool tn_arena_reissue(struct tn_arena *arena, uint64_t r
 
     TN_ASSERT(tn_arena_is_locked(arena));
     if (TN_UNLIKELY(arena->allocates != TN_STEADY))
-        return arena->allocates == TN_STEADY_RECORDED &&
+        return arena->allocates == TN_STEADY_RECORDED && tn_history_stack == 0 &&
                tn_arena_reissue_and_record(arena, requested, alignment, address);
     if (TN_UNLIKELY(!tn_loose_fits(block, bytes, alignment)) ||
         TN_UNLIKELY(block->requested != requested))

@@ -133,7 +133,7 @@ static struct tn_told_block block_of(uint64_t sequence, const uint64_t words[2])
 
     if (block.requested > block.bytes)
         block = (struct tn_history_block){.bytes = 0};
-    return (struct tn_told_block){sequence, block.address, block.bytes, block.requested};
+    return (struct tn_told_block){sequence, block.address, block.bytes, block.requested, 0};
 }
 
 /* The allocations of a page behind the last number that stands between. */
@@ -201,16 +201,20 @@ static bool add_page_events(struct events *events, const struct tn_ring_copy *pa
             break;
         case TN_HISTORY_ALLOC:
         case TN_HISTORY_RESTORED:
-            if (tn_ring_words(words[0]) == 2)
+            if (tn_ring_words(words[0]) >= 2)
                 event.block = block_of(0, words);
+            if (tn_ring_words(words[0]) >= 3)
+                event.block.stack = words[2];
             event.block = *add_to_run(run, event.block);
             if (event.block.bytes > 0)
                 added = add_event(events, &event);
             break;
         case TN_HISTORY_FREE:
             event.block.sequence = tn_ring_value(words[0]);
-            if (tn_ring_words(words[0]) == 3)
+            if (tn_ring_words(words[0]) >= 3)
                 event.block = block_of(event.block.sequence, words + 1);
+            if (tn_ring_words(words[0]) >= 4)
+                event.block.stack = words[3];
             added = add_event(events, &event);
             break;
         case TN_HISTORY_AGAIN:
@@ -299,7 +303,7 @@ static bool mention_events(struct mentions *mentions, const struct tn_told *told
 static bool read_entry(const struct tn_told_source *source, size_t offset,
                        struct mentions *mentions)
 {
-    enum { NUMBER, ADDRESS, REQUESTED, UNITS, WORDS };
+    enum { NUMBER, ADDRESS, REQUESTED, UNITS, STACK, WORDS };
     uint64_t words[WORDS];
     uint64_t number;
     struct mention mention = {.in_table = true};
@@ -313,7 +317,7 @@ static bool read_entry(const struct tn_told_source *source, size_t offset,
         words[REQUESTED] > words[UNITS] << TN_BLOCK_BITS)
         return true; /* no writer's */
     mention.block = (struct tn_told_block){number, words[ADDRESS], words[UNITS] << TN_BLOCK_BITS,
-                                           words[REQUESTED]};
+                                           words[REQUESTED], words[STACK]};
     return add_mention(mentions, &mention);
 }
 
@@ -321,7 +325,8 @@ static bool read_tables(const struct tn_told_source *source, struct mentions *me
                         struct tn_told *told)
 {
     for (size_t part = 0; part < source->part_count; part++) {
-        const size_t begin = source->page_count * TN_RING_PAGE_BYTES + tn_ring_part_offset(part);
+        const size_t begin = source->page_count * TN_RING_PAGE_BYTES + source->area_bytes +
+                             tn_ring_part_offset(part);
         uint64_t word;
 
         if (!source->read(source->context, begin, &word, sizeof word)) {

@@ -22,6 +22,7 @@ struct tn_told_block {
     uint64_t address;
     uint64_t bytes;
     uint64_t requested;
+    uint64_t stack; /* the id of its allocation's stack; 0: none was taken */
 };
 
 struct tn_told_event {
@@ -62,9 +63,10 @@ struct tn_told {
 
 /* Where a history is read. */
 struct tn_told_source {
-    tn_ring_source read; /* pages of the log, and then the table's parts */
+    tn_ring_source read; /* pages of the log; areas; then the table's parts */
     void *context;
     size_t page_count;
+    size_t area_bytes;
     size_t part_count;
 };
 

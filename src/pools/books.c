@@ -43,7 +43,7 @@ static inline void record_live(const struct tn_block *block, bool restored)
         tn_history_alloc(tn_arena_history(arena), block);
 }
 
-static inline void record_not_live(const struct tn_block *block)
+static inline void record_not_live(struct tn_block *block)
 {
     const struct tn_arena *arena = block->heap->arena;
 

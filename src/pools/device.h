@@ -10,6 +10,7 @@
 #include "claims/fence.h"
 #include "heap/pool_index.h"
 #include "heap/rounding.h"
+#include "pools/stacking.h"
 #include "pools/callbacks.h"
 #include "pools/counters.h"
 #include "pools/route_stack.h"
@@ -64,6 +65,7 @@ struct tn_history {
     struct tn_ring_file file; /* no head: none are kept; immutable but for its parts */
     struct tn_ring ring;
     struct tn_history_tables tables;
+    struct tn_stacking stacking;
 };
 
 struct tarn_device {

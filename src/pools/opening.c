@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 
+#include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/fork.h"
@@ -43,23 +44,30 @@ static tarn_status check_granularity(struct tn_gpu *gpu)
     return status;
 }
 
-/* bytes: 0: no history is kept. */
-static tarn_status init_history(struct tn_history *history, uint64_t bytes)
+/* history_bytes 0: no history is kept. */
+static tarn_status init_history(struct tn_history *history, const tarn_device_options *options)
 {
+    const enum tn_stack_level level = (enum tn_stack_level)options->history_stacks;
+    const uint64_t sample_bytes = tn_max(options->history_sample_bytes, 1);
+    struct tn_ring_plan plan = {.page_count = options->history_bytes / TN_RING_PAGE_BYTES};
     char folder[TN_RING_FOLDER_MAX];
-    const size_t page_count = (size_t)(bytes / TN_RING_PAGE_BYTES);
 
     *history = (struct tn_history){.file = {.fd = -1}};
-    if (page_count == 0)
+    if (plan.page_count == 0)
         return TARN_OK;
+    tn_stacking_plan(&plan, level, sample_bytes);
     if (!tn_ring_file_make(&history->file, tn_ring_folder(folder, sizeof folder) ? folder : NULL,
-                           page_count))
+                           &plan))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a history of %llu bytes",
-                       (unsigned long long)bytes);
+                       (unsigned long long)options->history_bytes);
     history->tables.file = &history->file;
-    if (tn_ring_init(&history->ring, tn_ring_file_pages(&history->file), page_count,
-                     tn_sequence_counter()))
+    if (!tn_ring_init(&history->ring, tn_ring_file_pages(&history->file), plan.page_count,
+                      tn_sequence_counter()))
+        goto remove_file;
+    if (tn_stacking_init(&history->stacking, &history->file, level, sample_bytes))
         return TARN_OK;
+    tn_ring_drop(&history->ring);
+remove_file:
     tn_ring_file_remove(&history->file);
     return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for the pages of a history");
 }
@@ -68,6 +76,7 @@ static void fini_history(struct tn_history *history)
 {
     if (history->file.head == NULL)
         return;
+    tn_stacking_fini(&history->stacking);
     tn_ring_drop(&history->ring);
     tn_ring_file_remove(&history->file);
 }
@@ -100,7 +109,7 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     status = check_granularity(&device->gpu);
     if (status != TARN_OK)
         goto close_gpu;
-    status = init_history(&device->history, options->history_bytes);
+    status = init_history(&device->history, options);
     if (status != TARN_OK)
         goto close_gpu;
     status = tn_regions_init(&device->regions, &device->gpu, options->region_bytes);

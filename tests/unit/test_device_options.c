@@ -109,6 +109,11 @@ TEST(device_options, each_key_sets_its_option)
     ck_assert_uint_eq(options.history_bytes, 16 * MIB);
     OK(tn_device_options_override(&options, "history_bytes:0"));
     ck_assert_uint_eq(options.history_bytes, 0);
+    OK(tn_device_options_override(&options, "history_stacks:unwind,history_sample_bytes:2M"));
+    ck_assert_int_eq(options.history_stacks, TARN_HISTORY_UNWIND);
+    ck_assert_uint_eq(options.history_sample_bytes, 2 * MIB);
+    OK(tn_device_options_override(&options, "history_stacks:none,history_sample_bytes:0"));
+    ck_assert_int_eq(options.history_stacks, TARN_HISTORY_NO_STACKS);
     OK(override("null_stream:per_thread"));
     ck_assert_int_eq(options.null_stream, TARN_NULL_STREAM_PER_THREAD);
     OK(tn_device_options_override(&options, "null_stream:legacy"));
@@ -162,6 +167,8 @@ static const char *const wrong[][3] = {
     {"history_bytes", "65535", "0, or from 64 KiB to 64 GiB"},
     {"history_bytes", "65G", "0, or from 64 KiB to 64 GiB"},
     {"history_bytes", "none", "0, or from 64 KiB to 64 GiB"},
+    {"history_stacks", "all", "none, caller, frames or unwind"},
+    {"history_sample_bytes", "2T", "up to 1T; 0: all allocations"},
     {"per_process_memory_fraction", "1.0001", "from 0 to 1; 0: no limit"},
     {"per_process_memory_fraction", "-0.5", "from 0 to 1; 0: no limit"},
     {"per_process_memory_fraction", "nan", "from 0 to 1; 0: no limit"},
@@ -245,6 +252,6 @@ TEST(device_options, a_key_that_is_none_is_named_beside_those_that_are)
         unit_expect_sentence(
             "limit_bytes, per_process_memory_fraction, cache_limit_bytes, "
             "pinned_cache_limit_bytes, region_bytes, unrouted, null_stream, move_limit_bytes, "
-            "history_bytes, roundup_power2_divisions, graph_capture_record_stream_reuse, expandable_segments, backend");
+            "history_bytes, history_stacks, history_sample_bytes, roundup_power2_divisions, graph_capture_record_stream_reuse, expandable_segments, backend");
     }
 }

@@ -19,7 +19,7 @@ static struct tn_history_writer writer;
 
 static void open_history(void)
 {
-    ck_assert(tn_ring_file_make(&file, NULL, PAGES));
+    ck_assert(tn_ring_file_make(&file, NULL, &(struct tn_ring_plan){.page_count = PAGES}));
     ck_assert(tn_ring_init(&ring, tn_ring_file_pages(&file), PAGES, &counter));
     tables = (struct tn_history_tables){.file = &file};
     ck_assert(tn_blocks_add_tables(&store, &tables));
@@ -92,6 +92,7 @@ TEST(history, a_block_is_in_the_table_while_it_is_live)
     ck_assert_uint_eq(atomic_load(&tn_history_entry(blocks[0])->requested), 1000);
     ck_assert_uint_eq(atomic_load(&tn_history_entry(blocks[0])->units), 2);
     deallocate(0);
+    tn_history_flush(&writer);
     ck_assert_uint_eq(number_in_table(0), 0);
 }
 

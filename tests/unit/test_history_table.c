@@ -11,7 +11,7 @@ static struct tn_history_tables tables;
 
 static void open_tables(void)
 {
-    ck_assert(tn_ring_file_make(&file, NULL, 1));
+    ck_assert(tn_ring_file_make(&file, NULL, &(struct tn_ring_plan){.page_count = 1}));
     tables = (struct tn_history_tables){.file = &file};
 }
 

@@ -65,7 +65,7 @@ static void write_value(struct tn_ring_file *file, uint64_t value)
     struct tn_ring ring;
     struct tn_ring_writer writer = {.ring = &ring, .id = 1};
 
-    ck_assert(tn_ring_file_make(file, folder, PAGES));
+    ck_assert(tn_ring_file_make(file, folder, &(struct tn_ring_plan){.page_count = PAGES}));
     ck_assert(tn_ring_init(&ring, tn_ring_file_pages(file), PAGES, &counter));
     tn_ring_put(&writer, KIND, value);
     tn_ring_leave(&writer);
@@ -198,18 +198,18 @@ TEST(files, without_a_folder_or_room_the_memory_is_private)
     struct rlimit small;
     struct tn_ring_file file;
 
-    ck_assert(tn_ring_file_make(&file, NULL, PAGES));
+    ck_assert(tn_ring_file_make(&file, NULL, &(struct tn_ring_plan){.page_count = PAGES}));
     ck_assert_int_eq(file.fd, -1);
     ck_assert_int_eq(file.error, 0);
     tn_ring_file_remove(&file);
-    ck_assert(tn_ring_file_make(&file, "/nowhere", PAGES));
+    ck_assert(tn_ring_file_make(&file, "/nowhere", &(struct tn_ring_plan){.page_count = PAGES}));
     ck_assert_int_eq(file.error, ENOENT);
     tn_ring_file_remove(&file);
     ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &old), 0);
     small = (struct rlimit){.rlim_cur = TN_RING_PAGE_BYTES, .rlim_max = old.rlim_max};
     ck_assert(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
-    ck_assert(tn_ring_file_make(&file, folder, PAGES));
+    ck_assert(tn_ring_file_make(&file, folder, &(struct tn_ring_plan){.page_count = PAGES}));
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &old), 0);
     ck_assert_int_eq(file.error, EFBIG);
     ck_assert_str_eq(file.path, "");

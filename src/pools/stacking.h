@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+/* stacking.h -- stacks of allocations, for the histories of devices.
+ *
+ * A public function that allocates takes the stack of its caller before it allocates, where a device
+ * wants stacks. The stack's id waits in a word of the thread's own until the history writes the
+ * allocation. Frees have no stacks.
+ *
+ * Frame pointers lead from the function that takes the stack to the public function's caller, which
+ * is known by its address.
+ *
+ * Locking: any thread, without locks: a new stack may have to see which modules the loader has
+ * loaded. */
+#ifndef TARN_POOLS_STACKING_H
+#define TARN_POOLS_STACKING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/hot.h"
+#include "base/modules.h"
+#include "base/ring_file.h"
+#include "base/sample.h"
+#include "base/stacks.h"
+
+/* The areas of a ring's file (base/ring_file.h). */
+enum { TN_STACKING_STACKS, TN_STACKING_MODULES };
+
+struct tn_stacking {
+    struct tn_stack_settings settings; /* level NONE: no stacks are taken */
+    uint64_t sample_bytes; /* 0: no stacks are taken; 1: of all allocations; see base/sample.h */
+    struct tn_stacks stacks;
+    struct tn_modules modules;
+};
+
+/* Devices that want stacks. */
+extern atomic_uint tn_stacking_count;
+
+/* Adds the areas to the plan of a file, if any are wanted. */
+void tn_stacking_plan(struct tn_ring_plan *plan, enum tn_stack_level level, uint64_t sample_bytes);
+
+/* In the areas of the file that was planned so. False: no memory. */
+bool tn_stacking_init(struct tn_stacking *stacking, const struct tn_ring_file *file,
+                      enum tn_stack_level level, uint64_t sample_bytes);
+void tn_stacking_fini(struct tn_stacking *stacking);
+
+/* Of the calling thread. */
+extern _Thread_local struct tn_sample tn_stacking_sample __attribute__((tls_model("initial-exec")));
+
+/* Whether an allocation of so many bytes is certain to have no stack. Calls nothing: it stands in the
+ * hot functions. */
+static TN_ALWAYS_INLINE bool tn_stacking_passes(const struct tn_stacking *stacking, uint64_t bytes)
+{
+    if (TN_LIKELY(atomic_load_explicit(&tn_stacking_count, memory_order_relaxed) == 0))
+        return true;
+    if (tn_stacking_sample.mean_bytes != stacking->sample_bytes ||
+        TN_UNLIKELY(tn_stacking_sample.left <= (int64_t)bytes))
+        return false;
+    tn_stacking_sample.left -= (int64_t)bytes;
+    return true;
+}
+
+/* Where that is not certain: the id of the calling thread's stack, from the caller of the public
+ * function on; 0: the allocation has none. */
+uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes, const void *caller);
+
+#endif

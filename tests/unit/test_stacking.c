@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The stacks of allocations in a device's history. */
+#include "observe/retell.h"
+#include "pools/stacking.h"
+#include "unit/unit.h"
+
+SUITE("stacks of allocations")
+
+static void open_with(tarn_history_stacks stacks, size_t sample_bytes)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+
+    options.history_bytes = 4 << 20;
+    options.history_stacks = stacks;
+    options.history_sample_bytes = sample_bytes;
+    test_world_open_with(&options);
+}
+
+static void open_frames(void)
+{
+    open_with(TARN_HISTORY_FRAMES, 0);
+}
+
+static void open_callers(void)
+{
+    open_with(TARN_HISTORY_CALLERS, 0);
+}
+
+static void open_unwind(void)
+{
+    open_with(TARN_HISTORY_UNWIND, 0);
+}
+
+static void open_sampled(void)
+{
+    open_with(TARN_HISTORY_FRAMES, 1 << 20);
+}
+
+GROUP(frames, open_frames, .end = test_world_close)
+GROUP(callers, open_callers, .end = test_world_close)
+GROUP(unwound, open_unwind, .end = test_world_close)
+GROUP(sampled, open_sampled, .end = test_world_close)
+
+static struct tn_told retell(void)
+{
+    struct tn_history *history = &world.device->history;
+    struct tn_told_source source = {
+        .read = tn_ring_from_own_file,
+        .context = &history->file,
+        .page_count = history->ring.page_count,
+        .area_bytes = tn_ring_area_offset(history->file.head, TN_RING_AREAS),
+        .part_count = history->file.head->part_count,
+    };
+    struct tn_told told;
+
+    OK(tn_retell(&source, NULL, &told));
+    return told;
+}
+
+/* Reads an area of the file. */
+static bool from_stacks(void *context, size_t offset, void *bytes, size_t count)
+{
+    memcpy(bytes, (char *)tn_ring_file_area(context, TN_STACKING_STACKS) + offset, count);
+    return true;
+}
+
+static struct tn_stack stack_of(uint64_t id)
+{
+    struct tn_ring_file *file = &world.device->history.file;
+    struct tn_scroll_reader reader = {from_stacks, file,
+                                      (size_t)file->head->area_bytes[TN_STACKING_STACKS]};
+    struct tn_stack stack;
+
+    ck_assert_uint_ne(id, 0);
+    ck_assert_int_eq(tn_stacks_read(&reader, (uint32_t)id, &stack), TN_SCROLL_READ);
+    return stack;
+}
+
+static void *kept[4];
+
+/* Each calls the next, and then does more: no call is the last action. */
+static __attribute__((noinline)) void allocate_inner(int which)
+{
+    switch (which) {
+    case 0:
+        OK(tarn_malloc(world.device, 1000, world.stream, &kept[0]));
+        break;
+    case 1:
+        OK(tarn_pool_malloc(world.pool, 1000, 0, world.stream, &kept[1]));
+        break;
+    case 2:
+        OK(tarn_malloc_aligned(world.device, 1000, 4096, world.stream, &kept[2]));
+        break;
+    default:
+        OK(tarn_calloc(world.device, 10, 100, world.stream, &kept[3]));
+    }
+    __asm__ volatile("" ::: "memory");
+}
+
+static __attribute__((noinline)) void allocate_outer(int which)
+{
+    allocate_inner(which);
+    __asm__ volatile("" ::: "memory");
+}
+
+/* Whether the frame is in the function, which is not large. */
+static bool is_in(uint64_t frame, void (*function)(int))
+{
+    return frame - (uint64_t)(uintptr_t)function < 2000;
+}
+
+static void check_stacks(size_t frames_min)
+{
+    struct tn_told told;
+
+    for (int which = 0; which < 4; which++)
+        allocate_outer(which);
+    told = retell();
+    ck_assert_uint_eq(told.count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        struct tn_stack stack = stack_of(told.blocks[i].stack);
+
+        ck_assert_uint_ge(stack.count, frames_min);
+        ck_assert(is_in(stack.frames[0], allocate_inner));
+        if (frames_min > 1)
+            ck_assert(is_in(stack.frames[1], allocate_outer));
+        OK(tarn_free(kept[i]));
+    }
+    tn_told_free(&told);
+}
+
+#if defined(__x86_64__) || defined(__aarch64__)
+TEST(frames, each_allocation_has_the_stack_of_its_caller)
+{
+    check_stacks(3);
+}
+#endif
+
+TEST(callers, each_allocation_has_its_caller)
+{
+    check_stacks(1);
+}
+
+TEST(unwound, each_allocation_has_the_stack_that_tables_tell)
+{
+    check_stacks(3);
+}
+
+TEST(frames, blocks_from_one_place_have_one_stack)
+{
+    struct tn_told told;
+    void *blocks[10];
+
+    for (size_t i = 0; i < 10; i++)
+        OK(tarn_malloc(world.device, 1000 * (i + 1), world.stream, &blocks[i]));
+    told = retell();
+    for (size_t i = 1; i < 10; i++)
+        ck_assert_uint_eq(told.blocks[i].stack, told.blocks[0].stack);
+    for (size_t i = 0; i < 10; i++)
+        OK(tarn_free(blocks[i]));
+    tn_told_free(&told);
+}
+
+/* The same block again, from another place: it has the other place's stack. */
+TEST(frames, a_block_that_is_allocated_again_has_its_own_stack)
+{
+    struct tn_told first;
+    struct tn_told second;
+    void *block;
+
+    OK(tarn_malloc(world.device, 1000, world.stream, &block));
+    first = retell();
+    OK(tarn_free(block));
+    OK(tarn_malloc(world.device, 1000, world.stream, &block));
+    second = retell();
+    ck_assert_uint_eq(first.count + second.count, 2);
+    ck_assert_uint_ne(first.blocks[0].stack, second.blocks[0].stack);
+    ck_assert(stack_of(second.blocks[0].stack).count > 0);
+    OK(tarn_free(block));
+    tn_told_free(&first);
+    tn_told_free(&second);
+}
+
+TEST(frames, the_log_has_the_stacks_of_blocks_that_are_gone)
+{
+    struct tn_told told;
+    void *block;
+
+    OK(tarn_malloc(world.device, 1000, world.stream, &block));
+    OK(tarn_free(block));
+    told = retell();
+    ck_assert_uint_ge(told.event_count, 1);
+    ck_assert(stack_of(told.events[0].block.stack).count > 0);
+    tn_told_free(&told);
+}
+
+/* Of 64 KiB each, one in sixteen is taken in the mean; a block that is not has no stack. */
+TEST(sampled, one_allocation_in_so_many_bytes_has_a_stack)
+{
+    enum { COUNT = 4000 };
+    struct tn_told told;
+    size_t with = 0;
+    size_t without = 0;
+
+    for (int i = 0; i < COUNT; i++) {
+        void *block;
+
+        OK(tarn_malloc(world.device, 64 << 10, world.stream, &block));
+        OK(tarn_free(block));
+    }
+    told = retell();
+    for (size_t i = 0; i < told.event_count; i++) {
+        if (told.events[i].kind != TN_HISTORY_ALLOC)
+            continue;
+        with += told.events[i].block.stack != 0;
+        without += told.events[i].block.stack == 0;
+    }
+    ck_assert_uint_eq(with + without, COUNT);
+    ck_assert_uint_gt(with, 170); /* 242 in the mean, with a deviation of 15 */
+    ck_assert_uint_lt(with, 320);
+    tn_told_free(&told);
+}
+
+TEST(callers, the_modules_of_the_callers_are_known)
+{
+    struct tn_ring_file *file = &world.device->history.file;
+    uint64_t words[64];
+    void *block;
+
+    OK(tarn_malloc(world.device, 1000, world.stream, &block));
+    memcpy(words, tn_ring_file_area(file, TN_STACKING_MODULES), sizeof words);
+    ck_assert_uint_ne(words[TN_SCROLL_FIRST], 0);
+    OK(tarn_free(block));
+}
+
+GROUP(closed, NULL)
+
+TEST(closed, a_device_without_stacks_wants_none)
+{
+    ck_assert_uint_eq(atomic_load(&tn_stacking_count), 0);
+    open_frames();
+    ck_assert_uint_eq(atomic_load(&tn_stacking_count), 1);
+    test_world_close();
+    ck_assert_uint_eq(atomic_load(&tn_stacking_count), 0);
+}
