@@ -53,8 +53,8 @@ struct tn_history_writer {
     struct tn_ring_writer log;
     const struct tn_block *freed; /* its free is not in the log; NULL: the log lacks none */
     uint64_t freed_number;
-    /* From this number on, the allocations that were written are the page's, behind its last number
-     * that stands between. */
+    /* The numbers from this one to log.base are of allocations in the page, behind its last number
+     * that stands between; there may be none. */
     uint64_t run_begin;
 };
 
@@ -112,12 +112,14 @@ static TN_ALWAYS_INLINE bool tn_history_try_free(struct tn_history_writer *histo
 }
 
 /* Whether the free that the log lacks is this block's, and an event for both has room. The number is
- * the block's next one. */
+ * the block's next one. The block may have been allocated by another writer: its number may be above
+ * the run's, too. */
 static TN_ALWAYS_INLINE bool tn_history_may_join(const struct tn_history_writer *history,
                                                  const struct tn_block *block, uint64_t sequence)
 {
     return TN_LIKELY(history->freed == block) &&
            TN_LIKELY(history->freed_number >= history->run_begin) &&
+           TN_LIKELY(history->freed_number < sequence) &&
            TN_LIKELY(history->log.base == sequence) &&
            TN_LIKELY(history->log.at < history->log.stop);
 }

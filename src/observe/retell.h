@@ -57,7 +57,9 @@ struct tn_told {
     uint64_t lost_events;  /* without a page */
     uint64_t lost_blocks;  /* live at the cut, of which nothing is known but that */
     uint64_t broken_pages; /* with words of no writer's */
-    uint64_t unread_parts; /* of the table, which were in the process's own memory */
+    /* Parts of the table that cannot be read to their end: they were in the process's own memory,
+     * or the file is cut short. */
+    uint64_t unread_parts;
 };
 
 /* Where a history is read. */
