@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
@@ -34,6 +35,7 @@ struct mentions {
 };
 
 struct page_of {
+    uint64_t serial;
     uint64_t writer;
     uint64_t place;
     size_t count;
@@ -88,7 +90,8 @@ static bool add_page(struct pages *pages, const struct tn_ring_copy *copy)
     if (!grow(&all, &pages->capacity, pages->count, sizeof *pages->all))
         return false;
     pages->all = all;
-    pages->all[pages->count] = (struct page_of){copy->writer, copy->place, copy->word_count};
+    pages->all[pages->count] =
+        (struct page_of){copy->serial, copy->writer, copy->place, copy->word_count};
     pages->count += 1;
     return true;
 }
@@ -340,16 +343,14 @@ static bool read_tables(const struct tn_told_source *source, struct mentions *me
     return true;
 }
 
-/* Counts pages that are missing, by the heads of the others. */
+/* Counts the pages that are missing: a page's serial says how many were taken up to then. */
 static void count_lost_pages(const struct pages *pages, struct tn_told *told)
 {
-    for (size_t i = 0; i < pages->count; i++) {
-        const struct page_of *page = &pages->all[i];
-        bool first = i == 0 || page[-1].writer != page->writer;
+    uint64_t taken = 0;
 
-        if (first || page->place > page[-1].place) /* else no writer's */
-            told->lost_pages += page->place - (first ? 0 : page[-1].place + 1);
-    }
+    for (size_t i = 0; i < pages->count; i++)
+        taken = tn_max(taken, pages->all[i].serial);
+    told->lost_pages = taken > pages->count ? taken - pages->count : 0;
 }
 
 /* The blocks that were live at the cut, by all mentions of each. */
