@@ -158,6 +158,8 @@ bool tn_ring_turn(struct tn_ring_writer *writer, size_t words)
         return false;
     if (is_full(writer, words) && !begin_page(writer)) {
         writer->lost += 1;
+        /* A writer that never gets a page tells nobody else. */
+        atomic_fetch_add_explicit(&writer->ring->pages->lost_in_ring, 1, memory_order_relaxed);
         return false;
     }
     tn_ring_put_stamp(writer);
@@ -222,6 +224,14 @@ bool tn_ring_from_memory(void *context, size_t offset, void *bytes, size_t count
     tn_ring_copy_words(bytes, (const void *)((const char *)ring->pages + offset),
                        count / sizeof(uint64_t));
     return true;
+}
+
+uint64_t tn_ring_lost(tn_ring_source source, void *context)
+{
+    uint64_t lost;
+
+    return source(context, offsetof(struct tn_ring_page, lost_in_ring), &lost, sizeof lost) ? lost
+                                                                                            : 0;
 }
 
 /* Whether these are whole events, as writers write them. */

@@ -64,7 +64,10 @@ struct tn_ring_page {
     atomic_uint_fast64_t place;  /* among the writer's pages, from 0: a gap is lost */
     atomic_uint_fast64_t lost;   /* the writer's events before that found no page */
     atomic_uint_fast64_t base;   /* of the writer's own: see tn_ring_writer */
-    uint64_t unused[2];
+    /* In the first page alone: events of all writers that found no page; it stays when the page is
+     * taken. */
+    atomic_uint_fast64_t lost_in_ring;
+    uint64_t unused;
     atomic_uint_fast64_t words[TN_RING_WORDS];
 };
 
@@ -236,6 +239,9 @@ enum tn_ring_read {
     TN_RING_EMPTY,  /* nothing is written there, or it was overwritten meanwhile */
     TN_RING_BROKEN, /* it cannot be read, or has words of no writer's */
 };
+
+/* Events that found no page, so far; 0: that cannot be read. */
+uint64_t tn_ring_lost(tn_ring_source source, void *context);
 
 /* Reads a page, whoever writes it meanwhile. */
 enum tn_ring_read tn_ring_read(tn_ring_source source, void *context, size_t page,

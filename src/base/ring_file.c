@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,7 +51,8 @@ bool tn_ring_folder(char *folder, size_t bytes)
     if (runtime == NULL || runtime[0] != '/' || !is_own_folder(runtime))
         runtime = "/dev/shm";
     length = snprintf(folder, bytes, "%s", runtime);
-    return length > 0 && (size_t)length < bytes && access(folder, W_OK | X_OK) == 0;
+    return length > 0 && (size_t)length < bytes &&
+           faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) == 0;
 }
 
 static void name_prefix(char *prefix, size_t bytes)
@@ -92,6 +94,7 @@ static bool is_dead(int folder, const char *name)
 struct kept {
     char names[TN_RING_FILES_KEPT + 1][NAME_BYTES];
     int count;
+    int count_max;
 };
 
 /* Adds a file; the oldest of too many is removed. */
@@ -100,22 +103,24 @@ static void keep(struct kept *kept, int folder, const char *name)
     const size_t bytes = strlen(name) + 1;
     int at = kept->count;
 
-    TN_ASSERT(kept->count <= TN_RING_FILES_KEPT && bytes <= NAME_BYTES);
+    TN_ASSERT(kept->count <= kept->count_max && kept->count_max <= TN_RING_FILES_KEPT);
+    TN_ASSERT(bytes <= NAME_BYTES);
     for (; at > 0 && strcmp(kept->names[at - 1], name) > 0; at--)
         memcpy(kept->names[at], kept->names[at - 1], NAME_BYTES);
     memcpy(kept->names[at], name, bytes);
     kept->count += 1;
-    if (kept->count <= TN_RING_FILES_KEPT)
+    if (kept->count <= kept->count_max)
         return;
     (void)unlinkat(folder, kept->names[0], 0);
     kept->count -= 1;
     memmove(kept->names[0], kept->names[1], sizeof kept->names - NAME_BYTES);
 }
 
-/* Removes the files of dead processes but for the newest. Any step may fail: then more are left. */
-static void remove_old(const char *path)
+/* Removes the files of dead processes but for so many, the newest. Any step may fail: then more are
+ * left. */
+static void remove_old(const char *path, int count_max)
 {
-    struct kept kept = {.count = 0};
+    struct kept kept = {.count_max = count_max};
     DIR *folder = opendir(path);
     const struct dirent *entry;
 
@@ -165,11 +170,21 @@ static int lock_file(int fd)
     return fstat(fd, &what) == 0 && what.st_nlink > 0 ? 0 : ENOENT;
 }
 
+/* Whether a file of the process may be so large: else the system would end the process. */
+static bool may_have(size_t bytes)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur;
+}
+
 /* An errno. */
 static int reserve(int fd, size_t offset, size_t bytes)
 {
     int error;
 
+    if (!may_have(offset + bytes))
+        return EFBIG;
     do {
         error = posix_fallocate(fd, (off_t)offset, (off_t)bytes);
     } while (error == EINTR);
@@ -202,6 +217,20 @@ static void *map_file(struct tn_ring_file *file, const char *folder)
     return NULL;
 }
 
+/* The same. Where the folder has no room, files of dead processes go, oldest first. */
+static void *map_in_folder(struct tn_ring_file *file, const char *folder)
+{
+    void *memory = NULL;
+
+    for (int kept = TN_RING_FILES_KEPT; memory == NULL && kept >= 0; kept--) {
+        remove_old(folder, kept);
+        memory = map_file(file, folder);
+        if (memory == NULL && errno != ENOSPC && errno != EDQUOT)
+            return NULL;
+    }
+    return memory;
+}
+
 static void *map_private(size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -231,11 +260,10 @@ bool tn_ring_file_make(struct tn_ring_file *file, const char *folder,
         TN_ASSERT(plan->area_bytes[i] % TN_RING_PAGE_BYTES == 0);
         file->bytes += plan->area_bytes[i];
     }
-    if (folder != NULL) {
-        remove_old(folder);
-        memory = map_file(file, folder);
-        file->error = memory != NULL ? 0 : errno;
-    }
+    errno = ENOENT;
+    if (folder != NULL)
+        memory = map_in_folder(file, folder);
+    file->error = memory != NULL ? 0 : errno;
     if (memory == NULL)
         memory = map_private(file->bytes);
     if (memory == NULL)
@@ -273,7 +301,7 @@ static void *map_part(const struct tn_ring_file *file, size_t part)
 
 void *tn_ring_file_add_part(struct tn_ring_file *file)
 {
-    size_t part = (size_t)atomic_load_explicit(&file->head->part_count, memory_order_relaxed);
+    const size_t part = file->part_count; /* not the head's, which others may write */
     void *memory;
 
     if (part == TN_RING_PARTS)
@@ -288,6 +316,7 @@ void *tn_ring_file_add_part(struct tn_ring_file *file)
                                  memory_order_release);
     }
     file->parts[part] = memory;
+    file->part_count = part + 1;
     atomic_store_explicit(&file->head->part_count, part + 1, memory_order_release);
     return memory;
 }
@@ -369,23 +398,51 @@ enum tn_ring_opened tn_ring_reader_open(struct tn_ring_reader *reader, const cha
     return opened;
 }
 
+/* The part with this offset behind the pages; TN_RING_PARTS: none. */
+static size_t part_at(size_t offset)
+{
+    size_t part = 0;
+
+    while (part < TN_RING_PARTS && offset >= tn_ring_part_offset(part + 1))
+        part += 1;
+    return part;
+}
+
+/* Whether the offset is in a part of which the file has but a hole. */
+static bool is_private(const struct tn_ring_file_head *head, size_t offset)
+{
+    const size_t pages = (size_t)head->page_count * TN_RING_PAGE_BYTES;
+
+    return offset >= pages && (atomic_load_explicit(&head->private_parts, memory_order_relaxed) >>
+                                   part_at(offset - pages) &
+                               1) != 0;
+}
+
 bool tn_ring_from_file(void *context, size_t offset, void *bytes, size_t count)
 {
     const struct tn_ring_reader *reader = context;
     bool done;
 
     TN_ASSERT(reader->fd >= 0);
+    if (is_private(&reader->head, offset))
+        return false;
     done = read_at(reader->fd, TN_RING_PAGE_BYTES + offset, bytes, count);
     __sync_synchronize(); /* a call of the system is no barrier */
     return done;
 }
 
-size_t tn_ring_reader_parts(const struct tn_ring_reader *reader)
+size_t tn_ring_reader_parts(struct tn_ring_reader *reader)
 {
     uint64_t count;
+    uint64_t private_parts;
 
     if (!read_at(reader->fd, offsetof(struct tn_ring_file_head, part_count), &count, sizeof count))
         return 0;
+    __sync_synchronize(); /* a call of the system is no barrier; a part's bit comes before its count */
+    if (!read_at(reader->fd, offsetof(struct tn_ring_file_head, private_parts), &private_parts,
+                 sizeof private_parts))
+        return 0;
+    atomic_store_explicit(&reader->head.private_parts, private_parts, memory_order_relaxed);
     return (size_t)tn_min(count, TN_RING_PARTS);
 }
 
@@ -396,11 +453,10 @@ bool tn_ring_from_own_file(void *context, size_t offset, void *bytes, size_t cou
 
     TN_ASSERT(offset % sizeof(uint64_t) == 0 && count % sizeof(uint64_t) == 0);
     if (offset >= file->bytes - TN_RING_PAGE_BYTES) {
-        size_t part = 0;
+        size_t part;
 
         offset -= file->bytes - TN_RING_PAGE_BYTES;
-        while (part < TN_RING_PARTS && offset >= tn_ring_part_offset(part + 1))
-            part += 1;
+        part = part_at(offset);
         if (part == TN_RING_PARTS || file->parts[part] == NULL)
             return false;
         from = (const char *)file->parts[part] + (offset - tn_ring_part_offset(part));

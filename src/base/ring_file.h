@@ -3,10 +3,11 @@
  *
  * The file is in memory: in the user's runtime folder, else in /dev/shm. It belongs to the user
  * alone (mode 0600). A process removes the file with its device. Of dead processes' files the newest
- * eight are kept, and the others are removed when the next process makes a file. A process locks its
- * file with flock(): the system ends the lock with the process, whatever killed it.
+ * eight are kept, and the others are removed when the next process makes a file. Where the folder has
+ * no room for it, the eight go as well, oldest first, as far as needed. A process locks its file with
+ * flock(): the system ends the lock with the process, whatever killed it.
  *
- * Where no file can be made, or the folder has no room, the pages are the process's own memory.
+ * Where no file can be made, the pages are the process's own memory.
  *
  * A file begins with a page about the others. Behind the ring's pages are areas of fixed sizes for the
  * user, and then parts for tables of the user's, which are added as they are needed, each twice as
@@ -68,6 +69,7 @@ struct tn_ring_file {
     struct tn_ring_file_head *head; /* the mapped memory; NULL: none */
     size_t bytes;                   /* without the parts */
     void *parts[TN_RING_PARTS];
+    size_t part_count;
     int fd;                      /* -1: the memory is private */
     int error;                   /* why it is private, an errno; 0: it is not */
     char path[TN_RING_PATH_MAX]; /* empty: private */
@@ -126,11 +128,11 @@ enum tn_ring_opened {
 /* reader->fd is the caller's to close once the answer is OPENED. */
 enum tn_ring_opened tn_ring_reader_open(struct tn_ring_reader *reader, const char *path);
 
-/* How many parts the file has by now. */
-size_t tn_ring_reader_parts(const struct tn_ring_reader *reader);
+/* How many parts the file has by now; notes which of them are private. */
+size_t tn_ring_reader_parts(struct tn_ring_reader *reader);
 
-/* Sources of the pages, and of the parts behind them: of a file that is read, and of this process's
- * own; the contexts are a struct tn_ring_reader and a struct tn_ring_file. */
+/* Sources of the pages, and of the parts behind them: of a file that is read, whose private parts
+ * cannot be, and of this process's own; the contexts are a struct tn_ring_reader and a struct tn_ring_file. */
 bool tn_ring_from_file(void *context, size_t offset, void *bytes, size_t count);
 bool tn_ring_from_own_file(void *context, size_t offset, void *bytes, size_t count);
 

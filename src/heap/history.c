@@ -75,8 +75,8 @@ void tn_history_flush(struct tn_history_writer *history)
     if (history->freed == NULL)
         return;
     entry = tn_history_entry(history->freed);
-    (void)make_room(history, TN_RING_EVENT_WORDS_MAX);
-    put_free(&history->log, entry, history->freed_number);
+    if (make_room(history, TN_RING_EVENT_WORDS_MAX))
+        put_free(&history->log, entry, history->freed_number);
     TN_ASSERT(atomic_load(&entry->number) == history->freed_number);
     atomic_store_explicit(&entry->number, 0, memory_order_release);
     history->freed = NULL;
@@ -112,17 +112,20 @@ static void put_live(struct tn_history_writer *history, enum tn_history_kind kin
                      const struct tn_block *block)
 {
     struct words words = words_of(tn_block_address(block), block->units, block->requested);
+    const bool is_next = history->log.base == block->sequence;
+    bool has_room;
 
     tn_history_flush(history); /* before its entry may be written */
     enter(tn_history_entry(block), block);
-    if (TN_UNLIKELY(history->log.base != block->sequence)) {
-        if (make_room(history, 1))
-            tn_ring_put(&history->log, TN_HISTORY_NUMBER, block->sequence);
+    has_room = make_room(history, 2U + !is_next + (tn_history_stack != 0));
+    if (TN_UNLIKELY(!is_next)) {
+        if (has_room)
+            tn_ring_write(&history->log, tn_ring_first(TN_HISTORY_NUMBER, 0, block->sequence));
         /* Restored blocks have lower numbers. */
         history->run_begin = tn_max(history->run_begin, tn_max(history->log.base, block->sequence));
         history->log.base = block->sequence;
     }
-    if (!make_room(history, 3))
+    if (!has_room)
         history->run_begin = tn_max(history->run_begin, block->sequence + 1);
     else if (tn_history_stack == 0)
         tn_ring_write_two(&history->log, tn_ring_first(kind, 1, words.value), words.second);

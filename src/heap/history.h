@@ -57,8 +57,8 @@ struct tn_history_writer {
     struct tn_ring_writer log;
     struct tn_block *freed; /* its free waits to be written; NULL: none does */
     uint64_t freed_number;
-    /* From this number on, the allocations that were written are the page's, behind its last number
-     * that stands between. */
+    /* The numbers from this one to log.base are of allocations in the page, behind its last number
+     * that stands between; there may be none. */
     uint64_t run_begin;
 };
 
@@ -111,11 +111,13 @@ static TN_ALWAYS_INLINE bool tn_history_try_free(struct tn_history_writer *histo
 }
 
 /* Whether the free that waits, and an allocation of its block with this number, may be one event,
- * which has room. */
+ * which has room. The block may have been allocated by another writer: its number may be above the
+ * run's, too. */
 static TN_ALWAYS_INLINE bool tn_history_may_join(const struct tn_history_writer *history,
                                                  uint64_t sequence)
 {
     return TN_LIKELY(history->freed_number >= history->run_begin) &&
+           TN_LIKELY(history->freed_number < sequence) &&
            TN_LIKELY(history->log.base == sequence) &&
            TN_LIKELY(history->log.at < history->log.stop);
 }

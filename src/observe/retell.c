@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
@@ -34,9 +35,9 @@ struct mentions {
 };
 
 struct page_of {
+    uint64_t serial;
     uint64_t writer;
     uint64_t place;
-    uint64_t lost;
     size_t count;
 };
 
@@ -90,7 +91,7 @@ static bool add_page(struct pages *pages, const struct tn_ring_copy *copy)
         return false;
     pages->all = all;
     pages->all[pages->count] =
-        (struct page_of){copy->writer, copy->place, copy->lost, copy->word_count};
+        (struct page_of){copy->serial, copy->writer, copy->place, copy->word_count};
     pages->count += 1;
     return true;
 }
@@ -116,8 +117,11 @@ static int compare_events(const void *a, const void *b)
 
     if (left->writer != right->writer)
         return compare(left->writer, right->writer);
-    return left->place != right->place ? compare(left->place, right->place)
-                                       : compare(left->at, right->at);
+    if (left->place != right->place)
+        return compare(left->place, right->place);
+    /* Of the two events in one, the block that is freed has the lower number. */
+    return left->at != right->at ? compare(left->at, right->at)
+                                 : compare(left->block.sequence, right->block.sequence);
 }
 
 static int compare_mentions(const void *a, const void *b)
@@ -299,19 +303,21 @@ static bool mention_events(struct mentions *mentions, const struct tn_told *told
     return added;
 }
 
-/* An entry of the table. */
+/* An entry of the table; *readable: whether it can be read. */
 static bool read_entry(const struct tn_told_source *source, size_t offset,
-                       struct mentions *mentions)
+                       struct mentions *mentions, bool *readable)
 {
     enum { NUMBER, ADDRESS, REQUESTED, UNITS, STACK, WORDS };
     uint64_t words[WORDS];
     uint64_t number;
     struct mention mention = {.in_table = true};
 
-    if (!source->read(source->context, offset, &number, sizeof number) || number == 0 ||
-        !source->read(source->context, offset, words, sizeof words) ||
-        !source->read(source->context, offset, words, sizeof words[NUMBER]) ||
-        words[NUMBER] != number) /* else the log has its free */
+    *readable = source->read(source->context, offset, &number, sizeof number);
+    if (!*readable || number == 0)
+        return true;
+    *readable = source->read(source->context, offset, words, sizeof words) &&
+                source->read(source->context, offset, words, sizeof words[NUMBER]);
+    if (!*readable || words[NUMBER] != number) /* else the log has its free */
         return true;
     if (words[UNITS] == 0 || words[UNITS] > UINT32_MAX ||
         words[REQUESTED] > words[UNITS] << TN_BLOCK_BITS)
@@ -327,35 +333,29 @@ static bool read_tables(const struct tn_told_source *source, struct mentions *me
     for (size_t part = 0; part < source->part_count; part++) {
         const size_t begin = source->page_count * TN_RING_PAGE_BYTES + source->area_bytes +
                              tn_ring_part_offset(part);
-        uint64_t word;
+        bool readable = true;
 
-        if (!source->read(source->context, begin, &word, sizeof word)) {
-            told->unread_parts += 1;
-            continue;
-        }
-        for (size_t at = 0; at < tn_ring_part_bytes(part); at += sizeof(struct tn_history_entry)) {
+        for (size_t at = 0; readable && at < tn_ring_part_bytes(part);
+             at += sizeof(struct tn_history_entry)) {
             if (at % TN_HISTORY_TABLE_BYTES ==
                 TN_HISTORY_TABLE_BYTES - sizeof(struct tn_history_entry))
                 continue; /* the table's own */
-            if (!read_entry(source, begin + at, mentions))
+            if (!read_entry(source, begin + at, mentions, &readable))
                 return false;
         }
+        told->unread_parts += !readable;
     }
     return true;
 }
 
-/* Counts pages and events that are missing, by the heads of the others. */
-static void count_lost(const struct pages *pages, struct tn_told *told)
+/* Counts the pages that are missing: a page's serial says how many were taken up to then. */
+static void count_lost_pages(const struct pages *pages, struct tn_told *told)
 {
-    for (size_t i = 0; i < pages->count; i++) {
-        const struct page_of *page = &pages->all[i];
-        bool first = i == 0 || page[-1].writer != page->writer;
-        bool last = i + 1 == pages->count || page[1].writer != page->writer;
+    uint64_t taken = 0;
 
-        if (first || page->place > page[-1].place) /* else no writer's */
-            told->lost_pages += page->place - (first ? 0 : page[-1].place + 1);
-        told->lost_events += last ? page->lost : 0;
-    }
+    for (size_t i = 0; i < pages->count; i++)
+        taken = tn_max(taken, pages->all[i].serial);
+    told->lost_pages = taken > pages->count ? taken - pages->count : 0;
 }
 
 /* The blocks that were live at the cut, by all mentions of each. */
@@ -396,7 +396,8 @@ static bool copy_cut(struct tn_told_cuts *to, const struct tn_told_cuts *from)
     to->cuts = tn_host_alloc(from->count + 1, sizeof *to->cuts);
     if (to->cuts == NULL)
         return false;
-    memcpy(to->cuts, from->cuts, from->count * sizeof *to->cuts);
+    if (from->count > 0)
+        memcpy(to->cuts, from->cuts, from->count * sizeof *to->cuts);
     to->count = from->count;
     return true;
 }
@@ -416,7 +417,8 @@ static bool retell(const struct tn_told_source *source, const struct tn_told_cut
     told->event_count = events.count;
     if (!done)
         return false;
-    count_lost(pages, told);
+    count_lost_pages(pages, told);
+    told->lost_events = tn_ring_lost(source->read, source->context);
     return mention_events(mentions, told) && tell_blocks(mentions, told);
 }
 

@@ -54,11 +54,13 @@ struct tn_told {
     struct tn_told_event *events; /* by writers, and in a writer's order; up to the end */
     size_t event_count;
     struct tn_told_cuts cut;
-    uint64_t lost_pages;   /* overwritten, of writers that have others; at least */
+    uint64_t lost_pages;   /* overwritten, or being so; with those that are broken */
     uint64_t lost_events;  /* without a page */
     uint64_t lost_blocks;  /* live at the cut, of which nothing is known but that */
     uint64_t broken_pages; /* with words of no writer's */
-    uint64_t unread_parts; /* of the table, which were in the process's own memory */
+    /* Parts of the table that cannot be read to their end: they were in the process's own memory,
+     * or the file is cut short. */
+    uint64_t unread_parts;
 };
 
 /* Where a history is read. */

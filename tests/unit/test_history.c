@@ -149,6 +149,40 @@ TEST(history, a_block_of_before_a_number_is_not_the_same_again)
     ck_assert_str_eq(kinds(), "NANAFAJ");
 }
 
+/* Magazines and arenas free each other's blocks. */
+TEST(history, a_block_that_another_writer_allocated_is_not_the_same_again)
+{
+    struct tn_history_writer other = tn_history_new_writer(&ring);
+
+    allocate(0, 5, 1000);
+    tn_history_alloc(&other, live(1, 300, 1000));
+    deallocate(1);
+    allocate(1, 6, 1000); /* this writer's run has no block 300 */
+    ck_assert_str_eq(kinds(), "NAFA");
+    tn_history_leave(&other);
+}
+
+TEST(history, an_event_without_a_page_is_counted_once)
+{
+    struct tn_history_writer others[PAGES];
+
+    for (size_t i = 0; i < PAGES; i++) {
+        others[i] = tn_history_new_writer(&ring);
+        tn_history_alloc(&others[i], live(i, 10 * (i + 1), 1000));
+    }
+    allocate(PAGES, 100, 1000);
+    ck_assert_uint_eq(writer.log.lost, 1);
+    deallocate(PAGES);
+    tn_history_flush(&writer);
+    ck_assert_uint_eq(writer.log.lost, 2);
+    tn_history_leave(&others[2]);
+    allocate(PAGES, 101, 1000);
+    ck_assert_uint_eq(atomic_load(&writer.log.page->lost), 2);
+    ck_assert_uint_eq(atomic_load(&writer.log.page->base), 101);
+    for (size_t i = 0; i < PAGES; i++)
+        tn_history_leave(&others[i]);
+}
+
 TEST(history, restored_blocks_are_told_apart)
 {
     allocate(0, 5, 1000);

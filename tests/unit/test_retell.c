@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "heap/history.h"
 #include "observe/retell.h"
 #include "unit/unit.h"
 
@@ -60,6 +61,27 @@ TEST(opening, a_device_that_fails_to_open_leaves_no_file)
     OK(tarn_device_close(device));
     ck_assert_uint_eq(count_files(folder), 0);
     ck_assert_int_eq(rmdir(folder), 0);
+}
+
+/* Of two that compare equal, either may come first. */
+void __wrap_qsort(void *array, size_t count, size_t bytes,
+                  int (*order)(const void *, const void *));
+void __real_qsort(void *array, size_t count, size_t bytes,
+                  int (*order)(const void *, const void *));
+void __wrap_qsort(void *array, size_t count, size_t bytes, int (*order)(const void *, const void *))
+{
+    char *at = array;
+    char kept[256];
+
+    ck_assert_uint_le(bytes, sizeof kept);
+    __real_qsort(array, count, bytes, order);
+    for (size_t i = 0; i + 1 < count; i += 2, at += 2 * bytes) {
+        if (order(at, at + bytes) != 0)
+            continue;
+        memcpy(kept, at, bytes);
+        memcpy(at, at + bytes, bytes);
+        memcpy(at + bytes, kept, bytes);
+    }
 }
 
 GROUP(recorded, open_world, .end = test_world_close, .timeout = 120)
@@ -173,6 +195,23 @@ TEST(recorded, an_event_takes_16_bytes_at_most)
     ck_assert_uint_eq(told.lost_pages, 0);
     tn_told_free(&told);
     check_told(NULL);
+}
+
+TEST(recorded, a_free_comes_before_the_next_allocation_of_the_same_block)
+{
+    enum { PAIRS = 100 };
+    struct tn_told told;
+
+    for (int i = 0; i < PAIRS; i++)
+        OK(tarn_free(test_malloc(1000)));
+    check_told(NULL);
+    told = retell(NULL);
+    ck_assert_uint_eq(told.event_count, 2 * PAIRS);
+    for (size_t i = 0; i < told.event_count; i++) {
+        ck_assert_uint_eq(told.events[i].kind, i % 2 == 0 ? TN_HISTORY_ALLOC : TN_HISTORY_FREE);
+        ck_assert_uint_eq(told.events[i].block.sequence, told.events[i - i % 2].block.sequence);
+    }
+    tn_told_free(&told);
 }
 
 /* Threads on the world's stream and on its side: they free what others have allocated. */

@@ -212,7 +212,8 @@ TEST(rings, where_every_page_is_written_events_are_counted_as_lost)
     for (uint64_t n = 0; n < 5; n++)
         put(&late, n);
     ck_assert_uint_eq(late.lost, 5);
-    tn_ring_leave(&writers[3]);
+    ck_assert_uint_eq(tn_ring_lost(tn_ring_from_memory, &ring), 5);
+    tn_ring_leave(&writers[0]);
     put(&late, 5);
     ck_assert_uint_eq(late.lost, 5);
     for (size_t i = 0; i < PAGES; i++) {
@@ -225,6 +226,7 @@ TEST(rings, where_every_page_is_written_events_are_counted_as_lost)
     }
     ck_assert(seen);
     tn_ring_leave(&late);
+    ck_assert_uint_eq(tn_ring_lost(tn_ring_from_memory, &ring), 5); /* its page was taken anew */
     for (unsigned i = 0; i < PAGES; i++)
         tn_ring_leave(&writers[i]);
 }

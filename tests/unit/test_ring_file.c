@@ -192,6 +192,65 @@ TEST(files, files_of_others_and_other_names_are_left_alone)
     }
 }
 
+/* How many files the folder has room for. */
+static size_t room = SIZE_MAX;
+
+int __wrap_posix_fallocate(int fd, off_t offset, off_t bytes);
+int __real_posix_fallocate(int fd, off_t offset, off_t bytes);
+int __wrap_posix_fallocate(int fd, off_t offset, off_t bytes)
+{
+    return each_file(NULL) > room ? ENOSPC : __real_posix_fallocate(fd, offset, bytes);
+}
+
+TEST(files, where_there_is_no_room_files_of_dead_processes_go_oldest_first)
+{
+    struct tn_ring_file living;
+    struct tn_ring_file file;
+
+    write_value(&living, 1000);
+    for (uint64_t i = 0; i < 6; i++)
+        (void)write_and_die(100 + i);
+    room = 4;
+    write_value(&file, 1000);
+    ck_assert_int_eq(file.error, 0);
+    ck_assert_uint_eq(each_file(NULL), 4); /* both, and the newest two */
+    least_left = UINT64_MAX;
+    (void)each_file(note_least);
+    ck_assert_uint_eq(least_left, 104);
+    tn_ring_file_remove(&file);
+    room = 1; /* not even without them */
+    write_value(&file, 1000);
+    ck_assert_int_eq(file.error, ENOSPC);
+    tn_ring_file_remove(&file);
+    ck_assert_uint_eq(each_file(NULL), 1);
+    tn_ring_file_remove(&living);
+}
+
+TEST(files, a_part_without_room_is_private_and_not_to_be_read)
+{
+    struct tn_ring_file file;
+    struct tn_ring_reader reader;
+    uint64_t word = 0;
+
+    write_value(&file, 1);
+    ck_assert_uint_eq(value_in(&reader, file.path), 1);
+    ck_assert_uint_eq(tn_ring_reader_parts(&reader), 0);
+    room = 0;
+    ck_assert_ptr_nonnull(tn_ring_file_add_part(&file));
+    room = SIZE_MAX;
+    memset(tn_ring_file_add_part(&file), 0xff, tn_ring_part_bytes(1));
+    ck_assert_uint_eq(tn_ring_reader_parts(&reader), 2);
+    for (size_t part = 0; part < 2; part++) {
+        const size_t last = PAGES * TN_RING_PAGE_BYTES + tn_ring_part_offset(part + 1) - 8;
+
+        ck_assert(tn_ring_from_file(&reader, last, &word, sizeof word) == (part == 1));
+        ck_assert(tn_ring_from_own_file(&file, last, &word, sizeof word));
+        ck_assert_uint_eq(word, part == 0 ? 0 : UINT64_MAX);
+    }
+    ck_assert_int_eq(close(reader.fd), 0);
+    tn_ring_file_remove(&file);
+}
+
 TEST(files, without_a_folder_or_room_the_memory_is_private)
 {
     struct rlimit old;
@@ -200,14 +259,13 @@ TEST(files, without_a_folder_or_room_the_memory_is_private)
 
     ck_assert(tn_ring_file_make(&file, NULL, &(struct tn_ring_plan){.page_count = PAGES}));
     ck_assert_int_eq(file.fd, -1);
-    ck_assert_int_eq(file.error, 0);
+    ck_assert_int_eq(file.error, ENOENT);
     tn_ring_file_remove(&file);
     ck_assert(tn_ring_file_make(&file, "/nowhere", &(struct tn_ring_plan){.page_count = PAGES}));
     ck_assert_int_eq(file.error, ENOENT);
     tn_ring_file_remove(&file);
     ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &old), 0);
     small = (struct rlimit){.rlim_cur = TN_RING_PAGE_BYTES, .rlim_max = old.rlim_max};
-    ck_assert(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
     ck_assert(tn_ring_file_make(&file, folder, &(struct tn_ring_plan){.page_count = PAGES}));
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &old), 0);
@@ -301,4 +359,22 @@ TEST(files, the_folder_is_the_users_own)
     if (tn_ring_folder(found, sizeof found))
         ck_assert_str_eq(found, "/dev/shm");
     ck_assert(!tn_ring_folder(found, 2));
+}
+
+/* A program with another effective user: its rights count, not those of the user who started it. */
+TEST(files, the_folder_is_the_effective_users)
+{
+    const uid_t nobody = 65534;
+    char found[TN_RING_FOLDER_MAX];
+
+    if (geteuid() != 0)
+        return;
+    ck_assert_int_eq(setenv("XDG_RUNTIME_DIR", folder, 1), 0);
+    ck_assert_int_eq(chown(folder, nobody, nobody), 0);
+    ck_assert_int_eq(chmod(folder, 0500), 0);
+    ck_assert_int_eq(seteuid(nobody), 0);
+    ck_assert(!tn_ring_folder(found, sizeof found));
+    ck_assert_int_eq(chmod(folder, 0700), 0);
+    ck_assert(tn_ring_folder(found, sizeof found));
+    ck_assert_int_eq(seteuid(0), 0);
 }
