@@ -146,11 +146,22 @@ static void check_told(tarn_pool *third)
     tn_told_free(&told);
 }
 
-TEST(recorded, a_device_without_blocks_has_an_empty_history)
+/* Events of blocks: all that are no notes. */
+static size_t count_events(const struct tn_told *told)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < told->event_count; i++)
+        count += told->events[i].kind != TN_HISTORY_NOTE;
+    return count;
+}
+
+TEST(recorded, a_device_without_blocks_has_no_events_of_blocks)
 {
     struct tn_told told = retell(NULL);
 
-    ck_assert_uint_eq(told.count + told.event_count, 0);
+    ck_assert_uint_eq(told.count + count_events(&told), 0);
+    ck_assert_uint_gt(told.event_count, 0);
     tn_told_free(&told);
 }
 
@@ -167,7 +178,7 @@ TEST(recorded, an_event_takes_16_bytes_at_most)
     check_told(NULL); /* and so the last free is in the log */
     ck_assert_uint_le(taken * TN_RING_PAGE_BYTES, UINT64_C(16) * 2 * PAIRS);
     told = retell(NULL);
-    ck_assert_uint_eq(told.event_count, 2 * PAIRS);
+    ck_assert_uint_eq(count_events(&told), 2 * PAIRS);
     ck_assert_uint_eq(told.lost_pages, 0);
     tn_told_free(&told);
     check_told(NULL);
