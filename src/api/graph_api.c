@@ -92,18 +92,20 @@ tarn_status tarn_graph_adopt(tarn_pool *pool, tarn_driver_graph driver_graph, ta
     return tn_leave(status);
 }
 
-/* Refuses to replay a handle which is no fresh graph's. */
-static TN_RARE tarn_status not_replayed(tarn_graph *graph)
+/* Replays a graph whose replays are recorded. Refuses a handle which is no fresh graph's. */
+static TN_RARE tarn_status replay_rarely(tarn_graph *graph, tarn_stream stream)
 {
     TN_CALL(call);
 
+    if (graph != NULL && atomic_load(&graph->magic) == TN_GRAPH_RECORDED)
+        return tn_graph_replay_recorded(graph, stream);
     return tn_call_graph(&call, graph) ? tn_guard_refuse(graph) : call.status;
 }
 
 TN_HOT tarn_status tarn_graph_replay(tarn_graph *graph, tarn_stream stream)
 {
     if (TN_UNLIKELY(!tn_is_fresh_graph(graph)))
-        return not_replayed(graph);
+        return tn_leave(replay_rarely(graph, stream));
     return tn_leave(tn_graph_replay(graph, stream));
 }
 

@@ -29,10 +29,12 @@ static inline bool tn_is_capture(tarn_capture *capture)
 
 static inline bool tn_is_graph(tarn_graph *graph)
 {
-    return graph != NULL && (atomic_load(&graph->magic) | 1) == TN_GRAPH_STALE;
+    uint64_t magic = graph != NULL ? atomic_load(&graph->magic) : 0;
+
+    return magic == TN_GRAPH_MAGIC || magic == TN_GRAPH_STALE || magic == TN_GRAPH_RECORDED;
 }
 
-/* Whether the handle is a graph's which may be replayed. */
+/* Whether the handle is a graph's which may be replayed, and nobody is told. */
 static inline bool tn_is_fresh_graph(tarn_graph *graph)
 {
     return graph != NULL && atomic_load(&graph->magic) == TN_GRAPH_MAGIC;

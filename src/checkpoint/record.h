@@ -68,6 +68,7 @@ struct tarn_checkpoint {
     size_t stream_capacity;
     size_t stream_count;
     tarn_contents kind; /* immutable */
+    uint64_t number;    /* immutable; never another checkpoint's of the process */
     /* With contents, unless the checkpoint has no blocks: */
     void *contents; /* a block of the default pool; NULL: none; immutable, as the next six */
     uint64_t contents_bytes; /* bytes that the block takes */

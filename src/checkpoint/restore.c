@@ -584,6 +584,8 @@ tarn_status tn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream strea
     else if (use != NULL)
         tn_use_end(&plan.pool->device->streams, use);
     tn_plan_fini(&plan);
+    if (status == TARN_OK)
+        tn_pool_note(plan.pool, TN_NOTE_CHECKPOINT_RESTORED, TN_OPERANDS(checkpoint->number));
     if (status == TARN_OK && delta != NULL)
         *delta = made;
     else

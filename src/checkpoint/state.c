@@ -22,6 +22,7 @@
 #include "pools/arenas.h"
 #include "pools/handover.h"
 
+static atomic_uint_fast64_t last_number; /* of a checkpoint, in the process */
 static struct tn_records checkpoint_records =
     TN_RECORDS_INIT_KEEPING(struct tarn_checkpoint, next, pins);
 
@@ -523,6 +524,8 @@ tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_str
         tn_records_give(&checkpoint_records, made);
         return status;
     }
+    made->number = atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed) + 1;
+    tn_pool_note(pool, TN_NOTE_CHECKPOINT_TAKEN, TN_OPERANDS(made->number, made->block_count));
     tn_pins_open(&made->pins);
     atomic_store(&made->magic, TN_CHECKPOINT_MAGIC);
     *checkpoint = made;
@@ -573,6 +576,7 @@ void tn_checkpoint_destroy(tarn_checkpoint *checkpoint)
     atomic_store(&checkpoint->magic, 0);
     forget_copies(checkpoint);
     tn_contents_drop(checkpoint);
-    release_state(checkpoint);
+    tn_pool_note(checkpoint->pool, TN_NOTE_CHECKPOINT_DROPPED, TN_OPERANDS(checkpoint->number));
+    release_state(checkpoint); /* the pool may go then */
     tn_records_give(&checkpoint_records, checkpoint);
 }

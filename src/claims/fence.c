@@ -31,6 +31,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/note.h"
 #include "base/thread.h"
 #include "driver/foreign.h"
 
@@ -234,6 +235,7 @@ static void finish_first(struct tn_streams *streams, struct tn_known_stream *str
     end_event(streams, fence); /* a block may keep the fence for long */
     set_state(fence, TN_FENCE_DONE);
     streams->done_count += 1;
+    tn_note_write(streams->history, TN_NOTE_FENCE_DONE, 0, TN_OPERANDS(stream->id));
 }
 
 /* Records an open fence of a stream whose handle may be used. */
@@ -247,6 +249,8 @@ static void record(struct tn_streams *streams, struct tn_fence *fence)
     if (recorded && !tn_stream_is_legacy(handle) && tn_stream_is_closed(streams->gpu, handle))
         recorded = false; /* the event may have become part of a capture */
     set_state(fence, recorded ? TN_FENCE_RECORDED : TN_FENCE_UNKNOWN);
+    if (recorded)
+        tn_note_write(streams->history, TN_NOTE_FENCE_RECORDED, 0, TN_OPERANDS(fence->stream->id));
 }
 
 static bool is_open_to_us(struct tn_streams *streams, const struct tn_known_stream *stream)
@@ -548,6 +552,7 @@ void tn_streams_retire_commit(struct tn_streams *streams, struct tn_fence *fence
     tn_stream_table_retire(&streams->table, stream);
     stream->retired = true;
     stream->retire_fence = fence;
+    tn_note_write(streams->history, TN_NOTE_STREAM_RETIRED, 0, TN_OPERANDS(stream->id));
     trim_reserve(streams, stream, 0);
     release(streams, fence);
     tn_lock_release(&streams->lock);

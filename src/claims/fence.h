@@ -57,8 +57,9 @@ static inline enum tn_fence_state tn_fence_state_of(const struct tn_fence *fence
 }
 
 struct tn_streams {
-    struct tn_lock lock; /* rank STREAMS */
-    struct tn_gpu *gpu;  /* immutable */
+    struct tn_lock lock;     /* rank STREAMS */
+    struct tn_gpu *gpu;      /* immutable */
+    struct tn_ring *history; /* set behind init; NULL: none */
     struct tn_stream_table table;
     atomic_uint_fast64_t known_count;        /* written under the lock */
     atomic_uint_fast64_t done_count;         /* fences that became DONE; likewise */

@@ -89,6 +89,7 @@ struct tn_hold {
     bool open;
     bool passing; /* the hold ends when it closes, not with its claimant */
     bool owned;   /* a tarn_capture opened the hold and will close it */
+    bool noted;   /* the history of the device says that it was taken */
     /* The flag of this tarn_capture to be set when the hold goes; NULL: none, or just being
      * ended. */
     atomic_bool *owner_gone;

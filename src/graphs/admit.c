@@ -37,6 +37,7 @@ tarn_status tn_capture_open_hold(tarn_pool *pool, const struct tn_stream_state *
                                     &will_be_told); /* G2 */
     if (status == TARN_OK) {
         TN_ASSERT(made->open && !made->owner_gone);
+        tn_hold_take_note(made);
         *hold = made;
         return TARN_OK;
     }

@@ -142,6 +142,8 @@ static tarn_status start(tarn_capture *capture, const tarn_capture_options *opti
     }
     capture->capture_id = state.order.capture_id;
     tn_route_set_capture(pool->device, capture->route_id, capture->capture_id);
+    tn_pool_note(pool, TN_NOTE_CAPTURE_BEGUN,
+                 TN_OPERANDS(capture->capture_id, state.order.stream_id));
     return TARN_OK;
 }
 
@@ -232,6 +234,7 @@ tarn_status tn_capture_begin(tarn_pool *pool, tarn_stream stream,
     made->stream = stream;
     made->mode = options->mode;
     made->early_count = tn_device_count_early(pool->device);
+    made->pool_serial = pool->holds.pool_serial;
     made->thread_id = tn_thread_id();
     made->stage = TN_CAPTURE_OPEN;
     made->target = options->driver_graph;
@@ -320,6 +323,13 @@ static void leave_pools(tarn_capture *capture, bool discard)
         tn_device_discard_capture(capture->device, capture->capture_id, capture->early_count);
     else
         tn_device_close_capture(capture->device, capture->capture_id, NULL, capture->node_count);
+}
+
+/* The pool may be gone; the device is open. */
+static void note_end(tarn_capture *capture, enum tn_note note)
+{
+    tn_note_write(tn_device_ring(capture->device), note, capture->pool_serial,
+                  TN_OPERANDS(capture->capture_id));
 }
 
 /* The end of the handle, and of its claims on the pool. */
@@ -426,6 +436,7 @@ void tn_capture_finish(tarn_capture *capture)
     TN_ASSERT(capture->stage == TN_CAPTURE_STOPPED);
     end_left(capture);
     leave_pools(capture, false);
+    note_end(capture, TN_NOTE_CAPTURE_ENDED);
     retire(capture);
 }
 
@@ -555,8 +566,10 @@ void tn_capture_abort(tarn_capture *capture)
 
     TN_ASSERT(tn_lock_none_held());
     if (!take_over(capture)) {
-        if (atomic_load(&capture->device->magic) == TN_DEVICE_MAGIC)
+        if (atomic_load(&capture->device->magic) == TN_DEVICE_MAGIC) {
             leave_pools(capture, true);
+            note_end(capture, TN_NOTE_CAPTURE_ABORTED);
+        }
         atomic_store(&capture->magic, 0);
         tn_records_give(&capture_records, capture);
         return;
@@ -575,5 +588,6 @@ void tn_capture_abort(tarn_capture *capture)
     if (!tn_stream_is_elsewhere(capture->stream, capture->thread_id))
         end_left(capture);
     leave_pools(capture, true);
+    note_end(capture, TN_NOTE_CAPTURE_ABORTED);
     retire(capture);
 }

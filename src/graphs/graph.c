@@ -24,6 +24,7 @@
 #include "pools/sweep.h"
 
 static struct tn_records graph_records = TN_RECORDS_INIT(struct tarn_graph);
+static atomic_uint_fast64_t last_number; /* of a graph, in the process */
 
 tarn_status tn_graph_make_guard(tarn_graph *graph, const struct tn_section *section,
                                 struct tn_guard **guard)
@@ -93,6 +94,7 @@ tarn_status tn_graph_prepare(const struct tn_section *section, tarn_graph **grap
     made->pool = pool;
     made->gpu = &pool->device->gpu;
     made->driver_graph = section->graph;
+    made->number = atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed) + 1;
     status = instantiate(made);
     if (status != TARN_OK) {
         tn_records_give(&graph_records, made);
@@ -122,6 +124,10 @@ void tn_graph_commit(tarn_graph *graph, const struct tn_hold *own)
     pool->claims.graph_count += 1;
     graph->replays = atomic_load(&pool->replays);
     tn_replays_admit(pool, own);
+    tn_pool_note(pool, TN_NOTE_GRAPH_MADE,
+                 TN_OPERANDS(graph->number, own == NULL || own->capture_id == TN_HOLD_NO_CAPTURE
+                                                ? 0
+                                                : own->capture_id));
     tn_guard_publish(graph);
 }
 
@@ -167,6 +173,7 @@ void tn_graph_destroy(tarn_graph *graph)
     tn_pool_lock(pool);
     TN_ASSERT(pool->claims.graph_count > 0);
     pool->claims.graph_count -= 1;
+    tn_pool_note(pool, TN_NOTE_GRAPH_DESTROYED, TN_OPERANDS(graph->number));
     tn_pool_unlock(pool);
     tn_records_give(&graph_records, graph);
 }

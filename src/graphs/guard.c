@@ -23,11 +23,17 @@ static const tarn_pointer *find_dead(const tarn_audit *audit)
     return NULL;
 }
 
+/* The number of a graph that may be replayed. */
+static uint64_t fresh_magic(const tarn_graph *graph)
+{
+    return tn_device_ring(graph->pool->device) != NULL ? TN_GRAPH_RECORDED : TN_GRAPH_MAGIC;
+}
+
 static tarn_status watch_all(struct tn_guard *guard, tarn_graph *graph)
 {
     size_t count = tn_audit_listed(guard->audit);
     tarn_status status = tn_watch_init(&guard->watch, graph->pool, guard->kind == TARN_GUARD_KEEP,
-                                       count, &graph->magic, TN_GRAPH_MAGIC, TN_GRAPH_STALE);
+                                       count, &graph->magic, fresh_magic(graph), TN_GRAPH_STALE);
 
     TN_ASSERT(guard->kind != TARN_GUARD_IGNORE);
     for (size_t i = 0; status == TARN_OK && i < count; i++) {
@@ -93,7 +99,7 @@ static bool misses_any(const struct tn_guard *guard)
 
 void tn_guard_publish(tarn_graph *graph)
 {
-    atomic_store(&graph->magic, TN_GRAPH_MAGIC);
+    atomic_store(&graph->magic, fresh_magic(graph));
     if (misses_any(graph->guard))
         atomic_store(&graph->magic, TN_GRAPH_STALE); /* G7 */
 }

@@ -42,6 +42,7 @@ struct tarn_capture {
     uint64_t capture_id;    /* immutable */
     uint64_t route_id;      /* immutable */
     uint64_t early_count;   /* immutable; for tn_device_discard_capture */
+    uint64_t pool_serial;   /* immutable; of the pool, which may be gone */
     /* The driver's capture ended without Tarn, and all claims of this record ended with it. Set
      * under the pool's lock. */
     atomic_bool gone;
@@ -60,7 +61,8 @@ struct tarn_capture {
 #define TN_CAPTURE_MAGIC 0x54436170ULL
 
 struct tarn_graph {
-    _Atomic uint64_t magic; /* TN_GRAPH_MAGIC or TN_GRAPH_STALE: G7; 0 in a recycled record */
+    /* TN_GRAPH_MAGIC, TN_GRAPH_RECORDED or TN_GRAPH_STALE: G7; 0 in a recycled record */
+    _Atomic uint64_t magic;
     /* Guarded by the device's GRAPHS lock; also links recycled records. */
     tarn_graph *next;
     tarn_graph *previous;
@@ -79,10 +81,14 @@ struct tarn_graph {
     /* Immutable. By how much the instantiation lowered the device's free memory; 0: by nothing, or
      * not known. */
     uint64_t exec_bytes;
+    uint64_t number; /* immutable; never another graph's of the process */
 };
 
 #define TN_GRAPH_MAGIC 0x54477270ULL
 #define TN_GRAPH_STALE (TN_GRAPH_MAGIC | 1) /* G7, in graphs/guard.h */
+/* A graph whose replays are written to the history: another number, so that no other replay has to
+ * ask. */
+#define TN_GRAPH_RECORDED (TN_GRAPH_MAGIC | 2)
 
 static inline bool tn_graph_is_stale(tarn_graph *graph)
 {

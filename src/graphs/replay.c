@@ -548,3 +548,25 @@ tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream)
                ? TARN_OK
                : not_launched(gpu, stream, result, tn_driver_exec_refuse);
 }
+
+/* A driver's call that ends the thread would leave the launch unwritten. The frequent case has but
+ * one caller, which contains it. */
+tarn_status tn_graph_replay_recorded(const tarn_graph *graph, tn_cu_stream stream)
+{
+    tarn_pool *pool = graph->pool;
+    struct tn_stream_state state;
+    int cancel;
+    tarn_status status;
+
+    TN_ASSERT(tn_device_ring(pool->device) != NULL);
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    status = replay_after_news(graph, stream);
+    if (status == TARN_OK && tn_stream_look(graph->gpu, tn_device_stream(pool->device, stream),
+                                            TN_STREAM_ID, &state) != TARN_OK)
+        state.order.stream_id = 0; /* the launch was made all the same */
+    if (status == TARN_OK)
+        tn_pool_note(pool, TN_NOTE_GRAPH_REPLAYED,
+                     TN_OPERANDS(graph->number, state.order.stream_id));
+    (void)pthread_setcancelstate(cancel, NULL);
+    return status;
+}

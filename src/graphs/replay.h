@@ -25,4 +25,7 @@ void tn_replays_consider(tarn_pool *pool);
  * what tarn_graph_replay may return. */
 TARN_MUST_CHECK tarn_status tn_graph_replay(const tarn_graph *graph, tn_cu_stream stream);
 
+/* The same, and writes to the device's history what was replayed, and where. */
+TARN_MUST_CHECK tarn_status tn_graph_replay_recorded(const tarn_graph *graph, tn_cu_stream stream);
+
 #endif

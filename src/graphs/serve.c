@@ -340,6 +340,9 @@ static tarn_status note_use(void *address, tarn_stream stream, const char *name,
     }
     if (status == TARN_OK)
         status = tn_use_note(&pool->device->streams, block, stream, state.order);
+    if (status == TARN_OK)
+        tn_pool_note(pool, TN_NOTE_STREAM_USED,
+                     TN_OPERANDS(block->sequence, state.order.stream_id, state.order.capture_id));
     tn_pool_unlock(pool);
     if (status == TARN_OK)
         *told = (struct told_use){stream, state.order};

@@ -62,6 +62,7 @@ tarn_status tn_graph_update(tarn_graph *graph, tarn_capture *capture)
     tn_device_know_graph(pool->device, section.graph);
     tn_device_expect_gone(pool->device, old);
     tn_driver_graph_drop(gpu, old);
+    tn_pool_note(pool, TN_NOTE_GRAPH_UPDATED, TN_OPERANDS(graph->number, capture->capture_id));
     tn_capture_finish(capture);
     return TARN_OK;
 }

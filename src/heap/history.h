@@ -28,6 +28,7 @@
 #ifndef TARN_HEAP_HISTORY_H
 #define TARN_HEAP_HISTORY_H
 
+#include "base/note.h"
 #include "base/ring.h"
 #include "heap/block.h"
 #include "heap/history_table.h"
@@ -40,6 +41,7 @@ enum tn_history_kind {
     /* The value: the number of a block that is freed, and allocated again with the same bytes. It
      * was allocated in the same page, and no NUMBER stands between. */
     TN_HISTORY_AGAIN,
+    TN_HISTORY_NOTE = TN_RING_NOTE, /* of no block: base/note.h */
 };
 
 enum {

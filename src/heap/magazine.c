@@ -42,6 +42,24 @@ static size_t find_place(const struct tn_magazines *magazines, uintptr_t thread)
     return TN_MAGAZINES;
 }
 
+/* A magazine's writer, which writes nothing, gets the ring of its arena's. */
+static void begin_writer(struct tn_history_writer *own, const struct tn_history_writer *arenas)
+{
+    TN_ASSERT(!tn_history_is_kept(own));
+    *own = tn_history_new_writer(arenas->log.ring);
+    tn_note_write(arenas->log.ring, TN_NOTE_MAGAZINE_BEGUN, 0,
+                  TN_OPERANDS(own->log.id, arenas->log.id));
+}
+
+static void end_writer(struct tn_history_writer *own)
+{
+    struct tn_ring *ring = own->log.ring;
+
+    tn_history_leave(own);
+    tn_note_write(ring, TN_NOTE_MAGAZINE_ENDED, 0, TN_OPERANDS(own->log.id));
+    *own = tn_history_new_writer(NULL);
+}
+
 /* The arena's lock, which whoever closes the magazines has: a magazine is there before they are
  * closed, and then its lock is taken; or it comes when they are open again. */
 static bool claim(struct tn_arena *arena, struct tn_magazines *magazines, struct tn_magazine *made)
@@ -55,9 +73,9 @@ static bool claim(struct tn_arena *arena, struct tn_magazines *magazines, struct
     if (place < TN_MAGAZINES && made != NULL &&
         atomic_load_explicit(&magazines->places[place], memory_order_relaxed) == NULL) {
         made->id = (uint8_t)(place + 1);
-        made->history =
-            tn_history_new_writer(arena->pool != NULL ? tn_arena_history(arena)->log.ring
-                                                      : NULL); /* until it is opened */
+        made->history = tn_history_new_writer(NULL); /* until it is opened */
+        if (arena->pool != NULL)
+            begin_writer(&made->history, tn_arena_history(arena));
         atomic_store_explicit(&magazines->places[place], made, memory_order_release);
         takes = true;
     }
@@ -203,16 +221,19 @@ uint64_t tn_magazines_count_rounds(const struct tn_magazines *magazines)
     return count;
 }
 
-void tn_magazines_record(struct tn_magazines *magazines, struct tn_ring *ring)
+void tn_magazines_record(struct tn_magazines *magazines, const struct tn_history_writer *arenas)
 {
+    const struct tn_ring *ring = arenas != NULL ? arenas->log.ring : NULL;
+
     for (size_t i = 0; i < TN_MAGAZINES; i++) {
         struct tn_magazine *magazine =
             atomic_load_explicit(&magazines->places[i], memory_order_relaxed);
 
         if (magazine == NULL || magazine->history.log.ring == ring)
             continue;
-        tn_history_leave(&magazine->history);
-        magazine->history = tn_history_new_writer(ring);
+        end_writer(&magazine->history);
+        if (arenas != NULL)
+            begin_writer(&magazine->history, arenas);
     }
 }
 

@@ -187,9 +187,9 @@ static inline bool tn_magazines_are_open(const struct tn_arena *arena)
 
 uint64_t tn_magazines_count_rounds(const struct tn_magazines *magazines); /* closed */
 
-/* What happens in the magazines, which are closed, is written to the ring from now on; NULL: is not
- * written any more. The arena is locked. */
-void tn_magazines_record(struct tn_magazines *magazines, struct tn_ring *ring);
+/* What happens in the magazines, which are closed, is written from now on to the ring that the
+ * arena writes to; NULL: is not written any more. The arena is locked. */
+void tn_magazines_record(struct tn_magazines *magazines, const struct tn_history_writer *arenas);
 
 /* Of a closed magazine without rounds: adds what it has counted to the heaps' counters and begins
  * anew; its thread may lose it. */

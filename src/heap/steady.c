@@ -167,7 +167,7 @@ static void open_magazines(struct tn_arena *arena)
     if ((arena->allocates & TN_STEADY_SHARED) == 0 || arena->frees != TN_STEADY_SHARED ||
         arena->coalesces)
         return;
-    tn_magazines_record(tn_arena_magazines(arena), tn_arena_history(arena)->log.ring);
+    tn_magazines_record(tn_arena_magazines(arena), tn_arena_history(arena));
     atomic_store_explicit(&arena->magazines_open, true, memory_order_release);
 }
 

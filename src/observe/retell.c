@@ -124,6 +124,14 @@ static int compare_events(const void *a, const void *b)
                                  : compare(left->block.sequence, right->block.sequence);
 }
 
+static int compare_times(const void *a, const void *b)
+{
+    const struct tn_told_event *left = a;
+    const struct tn_told_event *right = b;
+
+    return left->since != right->since ? compare(left->since, right->since) : compare_events(a, b);
+}
+
 static int compare_mentions(const void *a, const void *b)
 {
     return compare(((const struct mention *)a)->block.sequence,
@@ -224,6 +232,10 @@ static bool add_page_events(struct events *events, const struct tn_ring_copy *pa
         case TN_HISTORY_AGAIN:
             added = add_again(events, run, event, tn_ring_value(words[0]));
             break;
+        case TN_HISTORY_NOTE:
+            if (tn_note_read(words, &event.note))
+                added = add_event(events, &event);
+            break;
         default: /* an event of a later version */
             break;
         }
@@ -292,6 +304,8 @@ static bool mention_events(struct mentions *mentions, const struct tn_told *told
         const struct tn_told_event *event = &told->events[i];
         struct mention mention = {.block = event->block};
 
+        if (event->kind == TN_HISTORY_NOTE)
+            continue;
         if (is_behind(&told->cut, &at, event)) {
             mention.begins = event->kind == TN_HISTORY_ALLOC;
             mention.frees = event->kind == TN_HISTORY_FREE       ? 1
@@ -438,6 +452,12 @@ tarn_status tn_retell(const struct tn_told_source *source, const struct tn_told_
     tn_host_free(mentions.all);
     tn_host_free(pages.all);
     return status;
+}
+
+void tn_told_sort_by_time(struct tn_told *told)
+{
+    if (told->event_count > 0)
+        qsort(told->events, told->event_count, sizeof *told->events, compare_times);
 }
 
 void tn_told_free(struct tn_told *told)

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/note.h"
 #include "base/ring.h"
 #include "tarn/status.h"
 #include "tarn/types.h"
@@ -27,13 +28,15 @@ struct tn_told_block {
 
 struct tn_told_event {
     uint64_t writer;
-    uint64_t place; /* of its page */
-    size_t at;      /* in the page */
-    unsigned kind;  /* enum tn_history_kind */
+    uint64_t place;            /* of its page */
+    size_t at;                 /* in the page */
+    unsigned kind;             /* enum tn_history_kind */
+    struct tn_note_words note; /* of the kind NOTE alone */
     /* Of a free whose allocation is lost, and not repeated, only the number is known; the others are
      * 0. */
     struct tn_told_block block;
-    uint64_t since; /* the stamp before it, in nanoseconds of the monotonic clock */
+    /* The stamp before it, in nanoseconds of the monotonic clock. A note happened then. */
+    uint64_t since;
 };
 
 /* How far a writer had come: all of its events before this one. */
@@ -77,6 +80,10 @@ struct tn_told_source {
  *   HOST_MEMORY */
 TARN_MUST_CHECK tarn_status tn_retell(const struct tn_told_source *source,
                                       const struct tn_told_cuts *cut, struct tn_told *told);
+
+/* Puts the events of all writers in one order: by their stamps, and events of one stamp by writer.
+ * Events of one writer stay in their order. */
+void tn_told_sort_by_time(struct tn_told *told);
 
 void tn_told_free(struct tn_told *told);
 

@@ -298,6 +298,8 @@ tarn_status tn_snapshot_take(tarn_device *device, tarn_pool *pool, tarn_snapshot
     made->read.segments = taking.segments;
     made->read.block_count = taking.used.blocks;
     describe_device(device, made);
+    tn_note_write(tn_device_ring(device), TN_NOTE_SNAPSHOT,
+                  pool != NULL ? pool->holds.pool_serial : 0, TN_OPERANDS(made->read.block_count));
     *snapshot = &made->read;
     return TARN_OK;
 }

@@ -82,6 +82,7 @@ static struct tn_arena *make_arena(tarn_pool *pool, struct tn_order order)
         tn_arena_lock(arena); /* another thread may still look at the record */
         tn_pool_init_arena(pool, arena, heaps, order);
         tn_arena_unlock(arena);
+        tn_pool_note_arena(pool, arena);
     } else if (heaps != NULL) {
         tn_heaps_give(heaps);
     }
@@ -271,7 +272,7 @@ static void free_arena(tarn_pool *pool, struct tn_arena *arena)
     arena->births = NULL;
     if (tn_arena_magazines(arena) != NULL)
         tn_magazines_record(tn_arena_magazines(arena), NULL); /* they stay with the record */
-    tn_arena_end(arena);
+    tn_pool_end_arena(pool, arena);
     tn_arena_sleep(pool, arena);
     tn_records_give(&arena_records, arena);
 }
@@ -285,7 +286,7 @@ static void drop_dormant_arena(tarn_pool *pool)
         return;
     pool->segments.dormant.arena = NULL;
     tn_arena_lock(arena);
-    tn_arena_end(arena);
+    tn_pool_end_arena(pool, arena);
     tn_arena_unlock(arena);
     tn_records_give(&arena_records, arena);
 }

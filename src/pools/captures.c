@@ -21,6 +21,16 @@ tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order, bool owned, str
     return tn_hold_make(&pool->holds, order, owned, pool->is_default, hold);
 }
 
+void tn_hold_take_note(struct tn_hold *hold)
+{
+    const bool of_none = hold->capture_id == TN_HOLD_NO_CAPTURE;
+
+    TN_ASSERT(tn_pool_is_locked(hold->holds->pool) && !hold->noted);
+    hold->noted = true;
+    tn_pool_note(hold->holds->pool, TN_NOTE_HOLD_TAKEN,
+                 TN_OPERANDS(hold->serial, of_none ? 0 : hold->capture_id));
+}
+
 static void end_capture(tarn_pool *pool, struct tn_hold *hold)
 {
     TN_ASSERT(hold->open && hold->holds->pool == pool);
@@ -36,6 +46,8 @@ static void leave_pool(tarn_pool *pool, struct tn_hold *hold, bool proven)
     TN_ASSERT(tn_pool_is_locked(pool));
     if (hold->open)
         end_capture(pool, hold);
+    if (hold->noted)
+        tn_pool_note(pool, TN_NOTE_HOLD_DROPPED, TN_OPERANDS(hold->serial));
     tn_hold_leave(hold, proven);
     tn_pending_end_captured(pool);
 }

@@ -16,6 +16,9 @@
 TARN_MUST_CHECK tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order, bool owned,
                                          struct tn_hold **hold);
 
+/* Writes to the history that the hold was taken, which is certain by now. */
+void tn_hold_take_note(struct tn_hold *hold);
+
 /* Closes the hold: the arenas of its capture end. A passing hold no longer exists afterwards. */
 void tn_hold_close(struct tn_hold *hold);
 

@@ -76,11 +76,13 @@ static tarn_status obtain_memory(tarn_pool *pool, uint64_t bytes, struct tn_memo
     if (status != TARN_OK)
         return status;
     status = tn_memory_create(&device->gpu, bytes, pool->properties, memory);
-    if (status != TARN_OK)
+    if (status != TARN_OK) {
         tn_budget_discharge(&device->budget, bytes);
-    else
-        count_event(pool, TN_CHUNK_CREATES);
-    return status;
+        return status;
+    }
+    count_event(pool, TN_CHUNK_CREATES);
+    tn_pool_note(pool, TN_NOTE_MEMORY_CREATED, TN_OPERANDS((*memory)->handle, bytes));
+    return TARN_OK;
 }
 
 /* A GPU which refused to unmap may still have the memory mapped, so nobody may map it again. */
@@ -96,6 +98,7 @@ static void give_memory(tarn_pool *pool, struct tn_memory *memory, enum tn_unmap
         tn_memory_cache_put(&device->cache, memory);
         return;
     }
+    tn_pool_note(pool, TN_NOTE_MEMORY_RELEASED, TN_OPERANDS(memory->handle, bytes));
     tn_memory_destroy(&device->gpu, memory);
     tn_budget_discharge(&device->budget, bytes);
     count_event(pool, TN_CHUNK_RELEASES);
@@ -273,6 +276,28 @@ static uint64_t next_chunk(const struct tn_supply *supply, uint64_t done, size_t
                          : tn_min((uint64_t)1 << tn_log2_floor(left), supply->made.chunk_bytes_max);
 }
 
+/* Writes what was mapped from the offset on, and which of it has moved there. */
+static void note_mapped(tarn_pool *pool, const struct tn_segment *segment, uint64_t offset,
+                        const struct tn_supply *supply)
+{
+    const uint64_t end = offset + tn_supply_bytes(supply);
+
+    if (tn_device_ring(pool->device) == NULL)
+        return;
+    for (size_t i = 0; offset < end; i++) {
+        const struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
+
+        if (i < supply->moves.count)
+            tn_pool_note(pool, TN_NOTE_MOVED,
+                         TN_OPERANDS(tn_chunk_address(supply->moves.chunks[i]),
+                                     tn_chunk_address(chunk), chunk->bytes));
+        else
+            tn_pool_note(pool, TN_NOTE_MAPPED,
+                         TN_OPERANDS(tn_chunk_address(chunk), chunk->bytes, chunk->memory->handle));
+        offset = tn_chunk_end(chunk);
+    }
+}
+
 /* From now on the memory is elsewhere. */
 static void conclude_moves(tarn_pool *pool, const struct tn_moves *moves)
 {
@@ -305,6 +330,7 @@ static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_s
     if (status == TARN_OK) {
         conclude_moves(pool, &supply->moves); /* first, or peaks would have the memory twice */
         count_mapped(pool, heap->kind, end - offset, count);
+        note_mapped(pool, segment, offset, supply);
         return TARN_OK;
     }
     while (at > offset) {
@@ -336,6 +362,8 @@ void tn_chunks_remove(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped 
     count_unmapped(pool, chunk);
     if (chunk->memory->chunk_count > 1)
         tn_vacated_close_of(pool, chunk->memory); /* P29 */
+    tn_pool_note(pool, TN_NOTE_UNMAPPED,
+                 TN_OPERANDS(tn_chunk_address(chunk), chunk->bytes, chunk->memory->handle));
     remove_chunk(pool, chunk, to);
 }
 

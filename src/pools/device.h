@@ -6,6 +6,7 @@
 #ifndef TARN_POOLS_DEVICE_H
 #define TARN_POOLS_DEVICE_H
 
+#include "base/note.h"
 #include "base/ring_file.h"
 #include "claims/fence.h"
 #include "heap/pool_index.h"
@@ -118,6 +119,18 @@ struct tarn_device {
 static inline tn_cu_stream tn_device_stream(const tarn_device *device, tn_cu_stream stream)
 {
     return stream != NULL ? stream : device->null_stream;
+}
+
+/* The ring of the device's history; NULL: it keeps none. */
+static inline struct tn_ring *tn_device_ring(tarn_device *device)
+{
+    return device->history.file.head != NULL ? &device->history.ring : NULL;
+}
+
+static inline void tn_device_note(tarn_device *device, enum tn_note note,
+                                  const uint64_t operands[TN_NOTE_OPERANDS_MAX])
+{
+    tn_note_write(tn_device_ring(device), note, 0, operands);
 }
 
 /* Whether the caller is the device's only user. */

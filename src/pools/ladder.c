@@ -51,6 +51,7 @@
 
 enum {
     RUNG_TRIES_MAX = 64,
+    RUNG_WAIT = 6, /* behind those of climb_down */
 };
 
 struct climb {
@@ -237,6 +238,7 @@ static bool climb_down(struct climb *climb)
 
     TN_ASSERT(climb->tried && climb->status != TARN_OK);
     for (size_t rung = 0; rung < sizeof rungs / sizeof rungs[0]; rung++) {
+        tn_pool_note(climb->pool, TN_NOTE_RUNG, TN_OPERANDS(rung, climb->bytes));
         for (int tries = 0; tries < RUNG_TRIES_MAX && rungs[rung](climb); tries++) {
             if (try_again(climb))
                 return true;
@@ -325,6 +327,17 @@ static tarn_status no_addresses(const tarn_pool *pool, uint64_t bytes)
         pool->name, (unsigned long long)bytes, why);
 }
 
+static void note_failed(tarn_pool *pool, uint64_t bytes, tarn_status status)
+{
+    size_t free_bytes;
+    size_t total_bytes;
+
+    if (tn_device_ring(pool->device) == NULL)
+        return;
+    tn_gpu_memory_info(&pool->device->gpu, &free_bytes, &total_bytes);
+    tn_pool_note(pool, TN_NOTE_OUT_OF_MEMORY, TN_OPERANDS(bytes, free_bytes, (uint64_t)status));
+}
+
 tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void *request,
                           uint64_t bytes, void **result)
 {
@@ -342,6 +355,7 @@ tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void
             return climb.status;
         if (climb.status == TARN_ERR_ADDRESS_SPACE)
             return no_addresses(pool, bytes);
+        tn_pool_note(pool, TN_NOTE_RUNG, TN_OPERANDS(RUNG_WAIT, bytes));
         waited = wait_for_device(device);
         if (waited != TARN_OK)
             return waited;
@@ -353,6 +367,7 @@ tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void
     tn_pool_lock(pool);
     pool->counters.events[TN_OUT_OF_MEMORY].count += 1;
     tn_pool_unlock(pool);
+    note_failed(pool, bytes, climb.status);
     if (climb.status == TARN_ERR_DEVICE_MEMORY)
         climb.status = tn_ladder_failed(pool, bytes);
     tell_observers(pool, bytes, climb.status);

@@ -84,7 +84,6 @@ static void fini_history(struct tn_history *history)
 static void fini_device(tarn_device *device)
 {
     TN_ASSERT(device->pools == NULL);
-    fini_history(&device->history);
     tn_callbacks_fini(&device->oom_observers);
     tn_callbacks_fini(&device->free_callbacks);
     tn_streams_fini(&device->streams);
@@ -95,6 +94,7 @@ static void fini_device(tarn_device *device)
     tn_memory_cache_fini(&device->cache);
     tn_regions_fini(&device->regions);
     tn_pool_index_fini(&device->index);
+    fini_history(&device->history); /* what was written until here can be read until here */
     tn_gpu_close(&device->gpu);
 }
 
@@ -120,6 +120,7 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     device->budget.ordinal = ordinal;
     tn_memory_cache_init(&device->cache, &device->gpu, &device->budget,
                          tn_cache_bytes(options->cache_limit_bytes, TN_CACHE_BYTES_DEFAULT));
+    device->cache.history = tn_device_ring(device);
     tn_pinned_set_limit(&device->gpu,
                         tn_cache_bytes(options->pinned_cache_limit_bytes, TN_PINNED_CACHE_BYTES));
     tn_lock_init(&device->lock, TN_RANK_DEVICE);
@@ -127,6 +128,7 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     tn_lock_init(&device->graphs_lock, TN_RANK_GRAPHS);
     tn_routes_init(&device->routes);
     tn_streams_init(&device->streams, &device->gpu);
+    device->streams.history = tn_device_ring(device);
     tn_callbacks_init(&device->free_callbacks, &device->lock);
     tn_callbacks_init(&device->oom_observers, &device->lock);
     status = tn_pool_create(device, &default_pool, &device->default_pool);

@@ -36,6 +36,15 @@ void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_heaps
                   order);
 }
 
+void tn_pool_end_arena(tarn_pool *pool, struct tn_arena *arena)
+{
+    const uint64_t writer = tn_arena_history(arena)->log.id;
+
+    TN_ASSERT(tn_arena_is_locked(arena));
+    tn_arena_end(arena);
+    tn_pool_note(pool, TN_NOTE_ARENA_ENDED, TN_OPERANDS(writer));
+}
+
 /* Prepares the kept fields of the record. */
 static void renew(tarn_pool *pool, struct tn_heaps *idle_heaps)
 {
@@ -113,6 +122,9 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
         made->next->places.previous = made;
     device->pools = made;
     tn_lock_release(&device->lock);
+    tn_pool_note(made, TN_NOTE_POOL_CREATED,
+                 TN_OPERANDS(settings->is_default ? 1U : 2U * settings->is_adopted));
+    tn_pool_note_arena(made, &made->idle);
     atomic_store(&made->magic, TN_POOL_MAGIC);
     *pool = made;
     return TARN_OK;
@@ -143,7 +155,8 @@ void tn_pool_recycle(tarn_pool *pool)
     TN_ASSERT(tn_lock_none_held() && atomic_load(&pool->magic) == 0);
     TN_ASSERT(pool->arenas.lists.first[TN_ARENAS_ALL] == NULL && pool->segments.first == NULL);
     tn_arena_lock(&pool->idle); /* whoever still looks at the record */
-    tn_arena_end(&pool->idle);
+    tn_pool_end_arena(pool, &pool->idle);
     tn_arena_unlock(&pool->idle);
+    tn_pool_note(pool, TN_NOTE_POOL_DESTROYED, TN_OPERANDS(0));
     tn_records_give(&pool_records, pool);
 }

@@ -359,6 +359,9 @@ TARN_MUST_CHECK tarn_status tn_pool_create(tarn_device *device,
 void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_heaps *heaps,
                         struct tn_order order);
 
+/* Ends an arena of the pool, which is locked. */
+void tn_pool_end_arena(tarn_pool *pool, struct tn_arena *arena);
+
 /* Recycles the record of a pool which has gone. */
 void tn_pool_recycle(tarn_pool *pool);
 
@@ -406,6 +409,21 @@ static inline bool tn_pool_is_only_held(const tarn_pool *pool)
 static inline bool tn_pool_is_unclaimed(const tarn_pool *pool)
 {
     return tn_pool_is_only_held(pool) && pool->holds.count == 0;
+}
+
+/* Writes to the history of the pool's device, where it keeps one; the operands: base/note.h. */
+static inline void tn_pool_note(tarn_pool *pool, enum tn_note note,
+                                const uint64_t operands[TN_NOTE_OPERANDS_MAX])
+{
+    tn_note_write(tn_device_ring(pool->device), note, pool->holds.pool_serial, operands);
+}
+
+/* The writer of the arena's events comes and goes. */
+static inline void tn_pool_note_arena(tarn_pool *pool, const struct tn_arena *arena)
+{
+    tn_pool_note(pool, TN_NOTE_ARENA_BEGUN,
+                 TN_OPERANDS(tn_arena_history(arena)->log.id, arena->order.stream_id,
+                             arena->order.capture_id));
 }
 
 /* The lock is in pools/pool_lock.c.

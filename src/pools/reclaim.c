@@ -106,6 +106,8 @@ tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64
     for (int i = 0; i < PASSES && wait && prove(pool->device, pool, &why, &status); i++)
         *freed_bytes += lock_and_trim(pool, keep_bytes, &why);
     tn_regions_shrink(&pool->device->regions);
+    if (status == TARN_OK)
+        tn_pool_note(pool, TN_NOTE_TRIMMED, TN_OPERANDS(*freed_bytes, keep_bytes));
     return status;
 }
 
@@ -158,5 +160,7 @@ tarn_status tn_device_trim(tarn_device *device, uint64_t keep_bytes, bool wait,
     if (wait)
         tn_pinned_trim(&device->gpu, keep_bytes);
     tn_regions_shrink(&device->regions);
+    if (status == TARN_OK)
+        tn_device_note(device, TN_NOTE_TRIMMED, TN_OPERANDS(*freed_bytes, keep_bytes));
     return status;
 }

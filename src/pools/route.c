@@ -121,6 +121,7 @@ static tarn_status push_route(tarn_device *device, tarn_route *route)
         stamp_anew(routes);
         if (!route->of_capture) /* a capture's route has no handle */
             atomic_store(&route->magic, TN_ROUTE_MAGIC);
+        tn_pool_note(route->pool, TN_NOTE_ROUTE_BEGUN, TN_OPERANDS(route->id));
     }
     tn_lock_release(&routes->lock);
     return status;
@@ -196,10 +197,11 @@ static bool is_routes_stream(const tarn_route *route, tarn_stream stream)
 static void remove_route(struct tn_routes *routes, tarn_route *route)
 {
     tarn_pool *pool = route->pool;
+    const uint64_t id = route->id;
     size_t at = 0;
 
     TN_ASSERT(tn_lock_is_held(&routes->lock));
-    TN_ASSERT(find_route(routes, route->id) == route);
+    TN_ASSERT(find_route(routes, id) == route);
     while (routes->routes[at] != route)
         at += 1;
     routes->count -= 1;
@@ -212,6 +214,7 @@ static void remove_route(struct tn_routes *routes, tarn_route *route)
     tn_pool_lock(pool);
     TN_ASSERT(pool->claims.route_count > 0); /* P10 */
     pool->claims.route_count -= 1;
+    tn_pool_note(pool, TN_NOTE_ROUTE_ENDED, TN_OPERANDS(id));
     tn_pool_unlock(pool);
 }
 

@@ -208,6 +208,7 @@ static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t b
     count_segment(pool, segment, true);
     if (!own)
         heap->segment_bytes = tn_segment_bytes_after(pool, heap, size);
+    tn_pool_note(pool, TN_NOTE_SEGMENT_RESERVED, TN_OPERANDS(segment->base, segment->bytes));
     *place = block;
     TN_ASSERT(segment->bytes >= bytes && pool->segments.last == segment);
     return TARN_OK;
@@ -230,6 +231,7 @@ static void remove_segment(tarn_pool *pool, struct tn_segment *segment)
     count_segment(pool, segment, false);
     tn_segment_set_grower(segment, NULL);
     tn_block_give(&pool->store, segment->first_block);
+    tn_pool_note(pool, TN_NOTE_SEGMENT_DROPPED, TN_OPERANDS(segment->base, segment->bytes));
     tn_segment_destroy(segment);
 }
 

@@ -68,6 +68,8 @@ static void close_place(tarn_pool *pool, struct tn_chunk **link, struct tn_chunk
     if (pool->vacated.last == place)
         pool->vacated.last = before;
     pool->vacated.count -= 1;
+    tn_pool_note(pool, TN_NOTE_UNMAPPED,
+                 TN_OPERANDS(tn_chunk_address(place), place->bytes, place->memory->handle));
     tn_chunk_close(place);
 }
 

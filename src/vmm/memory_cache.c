@@ -15,6 +15,7 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
+#include "base/note.h"
 #include "driver/mapping.h"
 #include "vmm/address_table.h"
 
@@ -97,6 +98,8 @@ static uint64_t give_back(struct tn_memory_cache *cache, struct tn_memory *gone)
         struct tn_memory *next = gone->links.older;
         uint64_t memory_bytes = gone->bytes;
 
+        tn_note_write(cache->history, TN_NOTE_MEMORY_RELEASED, 0,
+                      TN_OPERANDS(gone->handle, memory_bytes));
         tn_memory_destroy(cache->gpu, gone);
         tn_budget_discharge(cache->budget, memory_bytes);
         bytes += memory_bytes;
@@ -128,6 +131,9 @@ struct tn_memory *tn_memory_cache_take(struct tn_memory_cache *cache, uint64_t b
     if (memory != NULL)
         take_out(cache, memory);
     tn_lock_release(&cache->lock);
+    if (memory != NULL)
+        tn_note_write(cache->history, TN_NOTE_MEMORY_REUSED, 0,
+                      TN_OPERANDS(memory->handle, memory->bytes));
     return memory;
 }
 
@@ -138,6 +144,8 @@ void tn_memory_cache_put(struct tn_memory_cache *cache, struct tn_memory *memory
     tn_lock_acquire(&cache->lock);
     if (memory->bytes <= cache->limit_bytes) {
         insert(cache, memory);
+        tn_note_write(cache->history, TN_NOTE_MEMORY_CACHED, 0,
+                      TN_OPERANDS(memory->handle, memory->bytes));
         gone = shrink(cache, cache->limit_bytes);
     } else {
         memory->links = (struct tn_memory_links){0};

@@ -27,6 +27,7 @@ enum {
 struct tn_memory_cache {
     struct tn_gpu *gpu;       /* immutable */
     struct tn_budget *budget; /* that the memory here was charged to; immutable */
+    struct tn_ring *history;  /* set behind init; NULL: none */
     struct tn_lock lock;      /* rank CACHE */
     uint64_t limit_bytes;     /* guarded by lock */
     struct tn_memory *newest; /* of all; guarded by lock */

@@ -170,11 +170,22 @@ static void check_told(tarn_pool *third)
     tn_told_free(&told);
 }
 
-TEST(recorded, a_device_without_blocks_has_an_empty_history)
+/* Events of blocks: all that are no notes. */
+static size_t count_events(const struct tn_told *told)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < told->event_count; i++)
+        count += told->events[i].kind != TN_HISTORY_NOTE;
+    return count;
+}
+
+TEST(recorded, a_device_without_blocks_has_no_events_of_blocks)
 {
     struct tn_told told = retell(NULL);
 
-    ck_assert_uint_eq(told.count + told.event_count, 0);
+    ck_assert_uint_eq(told.count + count_events(&told), 0);
+    ck_assert_uint_gt(told.event_count, 0);
     tn_told_free(&told);
 }
 
@@ -191,7 +202,7 @@ TEST(recorded, an_event_takes_16_bytes_at_most)
     check_told(NULL); /* and so the last free is in the log */
     ck_assert_uint_le(taken * TN_RING_PAGE_BYTES, UINT64_C(16) * 2 * PAIRS);
     told = retell(NULL);
-    ck_assert_uint_eq(told.event_count, 2 * PAIRS);
+    ck_assert_uint_eq(count_events(&told), 2 * PAIRS);
     ck_assert_uint_eq(told.lost_pages, 0);
     tn_told_free(&told);
     check_told(NULL);
@@ -206,10 +217,15 @@ TEST(recorded, a_free_comes_before_the_next_allocation_of_the_same_block)
         OK(tarn_free(test_malloc(1000)));
     check_told(NULL);
     told = retell(NULL);
-    ck_assert_uint_eq(told.event_count, 2 * PAIRS);
-    for (size_t i = 0; i < told.event_count; i++) {
-        ck_assert_uint_eq(told.events[i].kind, i % 2 == 0 ? TN_HISTORY_ALLOC : TN_HISTORY_FREE);
-        ck_assert_uint_eq(told.events[i].block.sequence, told.events[i - i % 2].block.sequence);
+    ck_assert_uint_eq(count_events(&told), 2 * PAIRS);
+    for (size_t i = 0, seen = 0; i < told.event_count; i++) {
+        const struct tn_told_event *event = &told.events[i];
+
+        if (event->kind == TN_HISTORY_NOTE)
+            continue;
+        ck_assert_uint_eq(event->kind, seen % 2 == 0 ? TN_HISTORY_ALLOC : TN_HISTORY_FREE);
+        ck_assert_uint_eq(event->block.sequence, event[seen % 2 == 0 ? 0 : -1].block.sequence);
+        seen += 1;
     }
     tn_told_free(&told);
 }
