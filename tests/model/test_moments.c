@@ -278,7 +278,7 @@ GROUP(moments, NULL, .timeout = 20000)
 TEST_LOOP(moments, what_was_live_is_told_of_any_moment, 0, 2)
 {
     void (*const runs[])(uint64_t) = {run_alone, run_together};
-    const uint64_t wanted = test_setting("TARN_MOMENTS", 2000);
+    const uint64_t wanted = test_setting("TARN_MOMENTS", 1000);
     uint64_t seed = test_seed("TARN_MOMENTS_SEED", 1);
 
     model_repeat_with(line);
