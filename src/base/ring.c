@@ -63,17 +63,18 @@ struct tn_ring_writer tn_ring_new_writer(struct tn_ring *ring)
     return (struct tn_ring_writer){.ring = ring, .id = id};
 }
 
-/* Finds what will stay for half a ring from now on, some sixteen times in a ring. */
+/* Finds what will stay until half of the pages without a writer are taken, some sixteen times in a
+ * ring. */
 static void raise_recent(struct tn_ring *ring)
 {
-    const uint64_t half = ring->page_count / 2;
+    const uint64_t left = ring->left_count - ring->taken;
     uint64_t recent = UINT64_MAX;
 
     TN_ASSERT(tn_spin_is_taken(&ring->lock) && ring->left_count >= ring->taken);
     if (ring->taken % (ring->page_count / 16 + 1) != 0)
         return;
-    if (half > 0 && ring->left_count - ring->taken >= half)
-        recent = ring->left[(ring->left_count - half) % ring->page_count].counter;
+    if (left > 0)
+        recent = ring->left[(ring->taken + left / 2) % ring->page_count].counter;
     atomic_store_explicit(&ring->recent, recent, memory_order_relaxed);
 }
 

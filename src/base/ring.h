@@ -102,7 +102,8 @@ struct tn_ring {
     size_t page_count;
     const atomic_uint_fast64_t *counter; /* the user's */
     struct tn_ring_shared *shared;
-    /* What the counter counted above this was written to pages that stay for nearly half a ring. */
+    /* What the counter counted above this was written to pages that stay until nearly half of those
+     * without a writer are taken. */
     atomic_uint_fast64_t recent;
     _Alignas(128) atomic_uint_fast64_t writer_count; /* so far */
     struct tn_spin lock;                             /* of the others */

@@ -16,7 +16,8 @@
  *   ptx.c       a text to the kernels of a module, as the simulator reads it
  *   costs.c     a file of costs of the simulator
  *   settings.c  settings of the simulator, a line each: NAME=VALUE
- *   handles.c   what another process hands to the simulator: a file of memory, or a handle */
+ *   handles.c   what another process hands to the simulator: a file of memory, or a handle
+ *   history.c   the file of a device's history, with changes */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 enum { FUZZ_BYTES_MAX = 4 + 12 * 300 };
