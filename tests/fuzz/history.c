@@ -227,6 +227,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         struct tn_told_source source = {.read = run.by_file ? tn_ring_from_file : from_words,
                                         .context = run.by_file ? (void *)&reader : (void *)&run,
                                         .page_count = (size_t)reader.head.page_count,
+                                        .area_bytes =
+                                            tn_ring_area_offset(&reader.head, TN_RING_AREAS),
                                         .part_count = tn_ring_reader_parts(&reader)};
 
         FUZZ_EXPECT((source.page_count + 1) * TN_RING_PAGE_BYTES <= run.bytes);
