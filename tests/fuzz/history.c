@@ -64,7 +64,7 @@ static void make_good(void)
     struct tn_ring ring;
     struct tn_ring_writer writers[2];
 
-    FUZZ_EXPECT(tn_ring_file_make(&made, NULL, PAGES));
+    FUZZ_EXPECT(tn_ring_file_make(&made, NULL, &(struct tn_ring_plan){.page_count = PAGES}));
     FUZZ_EXPECT(tn_ring_init(&ring, tn_ring_file_pages(&made), PAGES, &counter));
     FUZZ_EXPECT(tn_ring_file_add_part(&made) != NULL);
     for (size_t i = 0; i < 2; i++) {
