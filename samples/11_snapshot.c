@@ -2,8 +2,8 @@
 /* 11_snapshot.c -- what the memory of a device is used for, as a table and as a file.
  *
  * The snapshot is taken in the middle of a capture, where most questions are asked. With a path as
- * its argument the program also writes the snapshot there, for https://pytorch.org/memory_viz or
- * for torch/cuda/_memory_viz.py. */
+ * its argument the program also writes the snapshot there, with all that happened before, for
+ * https://pytorch.org/memory_viz or for torch/cuda/_memory_viz.py. */
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -61,8 +61,10 @@ int main(int count, char **words)
     kernels_load();
     tarn_stream stream = sample_stream_create();
 
+    tarn_device_options with_history = TARN_DEVICE_OPTIONS_INIT;
+    with_history.history_bytes = 1024 * 1024;
     tarn_device *device = NULL;
-    CHECK(tarn_device_open(0, NULL, &device));
+    CHECK(tarn_device_open(0, &with_history, &device));
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     options.name = "sample 11";
     tarn_pool *pool = NULL;
@@ -92,6 +94,7 @@ int main(int count, char **words)
 
     tarn_snapshot *snapshot = NULL;
     CHECK(tarn_snapshot_take(device, NULL, &snapshot));
+    CHECK(tarn_snapshot_add_history(snapshot, device));
     CHECK(tarn_capture_end(capture, &graph));
     print(snapshot);
     REQUIRE(sum(snapshot, TARN_EXTENT_PENDING) == BYTES);

@@ -116,14 +116,27 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_snapshot_take(tarn_device *device, tar
                                                         tarn_snapshot **snapshot);
 TARN_API void tarn_snapshot_destroy(tarn_snapshot *snapshot); /* NULL is allowed. */
 
+/* Adds what the device's history has of the time before the snapshot (docs/history.md):
+ * allocations, frees, memory mapped and unmapped, memory that was lacking.
+ * tarn_snapshot_write_pytorch then writes these events as the traces of the device, also from a
+ * snapshot of one pool. Events that were added before go. A history of 16 MiB takes some 100 ms to
+ * read, and nobody waits.
+ *   INVALID_HANDLE    The device.
+ *   INVALID_ARGUMENT  snapshot is NULL, or of another device.
+ *   NOT_SUPPORTED     The device keeps no history (tarn_device_options.history_bytes).
+ *   HOST_MEMORY. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_snapshot_add_history(tarn_snapshot *snapshot,
+                                                               tarn_device *device);
+
 /* Takes the next bytes, or answers why not. The bytes stay until the writer returns. Called on the
  * writing thread, without any lock of Tarn's. The writer may call Tarn. It must return, and leave
  * in no other way (status.h). */
 typedef tarn_status (*tarn_writer)(const void *bytes, size_t count, void *user);
 
 /* Writes the snapshot as PyTorch 2.11 writes its own: a dictionary, pickled by protocol 2. Its
- * device_traces are empty. The writer gets up to 64 KiB at a time. The bytes
- * depend on the snapshot alone. The caller keeps the snapshot until the call returns.
+ * device_traces are empty, unless tarn_snapshot_add_history has added events. The writer gets up to
+ * 64 KiB at a time. The bytes depend on the snapshot alone. The caller keeps the snapshot until the
+ * call returns.
  *   INVALID_ARGUMENT  snapshot or writer is NULL.
  *   HOST_MEMORY
  *   LIMIT             The writer answered so: there is no room for more.

@@ -2,9 +2,9 @@
 #include "tarn/snapshot.h"
 
 #include "api/call.h"
-#include "base/host.h"
 #include "observe/snapshot.h"
 #include "observe/snapshot_pickle.h"
+#include "observe/snapshot_trace.h"
 
 tarn_status tarn_snapshot_take(tarn_device *device, tarn_pool *pool, tarn_snapshot **snapshot)
 {
@@ -23,7 +23,20 @@ tarn_status tarn_snapshot_take(tarn_device *device, tarn_pool *pool, tarn_snapsh
 void tarn_snapshot_destroy(tarn_snapshot *snapshot)
 {
     if (tn_call_goes_on())
-        tn_host_free(snapshot);
+        tn_snapshot_drop((struct tn_snapshot *)(void *)snapshot);
+}
+
+tarn_status tarn_snapshot_add_history(tarn_snapshot *snapshot, tarn_device *device)
+{
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
+    if (snapshot == NULL)
+        return tn_bad_argument("snapshot is NULL: there is nothing to add to");
+    if (snapshot->device != device->gpu.ordinal)
+        return tn_bad_argument("the snapshot is of another device");
+    return tn_leave(tn_snapshot_trace(device, (struct tn_snapshot *)(void *)snapshot));
 }
 
 tarn_status tarn_snapshot_write_pytorch(const tarn_snapshot *snapshot, tarn_writer writer,

@@ -16,6 +16,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/contract.h"
 #include "base/error.h"
@@ -267,8 +268,20 @@ static int compare_addresses(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
+static uint64_t nanoseconds(clockid_t clock)
+{
+    struct timespec time;
+
+    (void)clock_gettime(clock, &time);
+    return (uint64_t)time.tv_sec * 1000000000U + (uint64_t)time.tv_nsec;
+}
+
 static void describe_device(const tarn_device *device, struct tn_snapshot *made)
 {
+    made->taken = nanoseconds(CLOCK_MONOTONIC);
+    made->clock_offset = nanoseconds(CLOCK_REALTIME) - made->taken;
+    made->events = NULL;
+    made->event_count = 0;
     made->read.device = device->gpu.ordinal;
     made->record_stream_reuse = !device->no_record_stream_reuse;
     for (size_t i = 0; i < TARN_ROUNDUP_SIZES; i++) {
@@ -302,4 +315,11 @@ tarn_status tn_snapshot_take(tarn_device *device, tarn_pool *pool, tarn_snapshot
                   pool != NULL ? pool->holds.pool_serial : 0, TN_OPERANDS(made->read.block_count));
     *snapshot = &made->read;
     return TARN_OK;
+}
+
+void tn_snapshot_drop(struct tn_snapshot *snapshot)
+{
+    if (snapshot != NULL)
+        tn_host_free(snapshot->events);
+    tn_host_free(snapshot);
 }

@@ -36,6 +36,22 @@
     X(LARGE, "large")                                                                              \
     X(SEGMENT_POOL_ID, "segment_pool_id")                                                          \
     X(IS_EXPANDABLE, "is_expandable")                                                              \
+    X(ACTION, "action")                                                                            \
+    X(ADDR, "addr")                                                                                \
+    X(DEVICE_FREE, "device_free")                                                                  \
+    X(TIME_US, "time_us")                                                                          \
+    X(POOL_ID, "pool_id")                                                                          \
+    X(COMPILE_CONTEXT, "compile_context")                                                          \
+    X(NOT_KNOWN, "N/A")                                                                            \
+    X(USER_METADATA, "user_metadata")                                                              \
+    X(EMPTY, "")                                                                                   \
+    X(ALLOC, "alloc")                                                                              \
+    X(FREE_REQUESTED, "free_requested")                                                            \
+    X(FREE_COMPLETED, "free_completed")                                                            \
+    X(SEGMENT_MAP, "segment_map")                                                                  \
+    X(SEGMENT_UNMAP, "segment_unmap")                                                              \
+    X(OOM, "oom")                                                                                  \
+    X(SNAPSHOT, "snapshot")                                                                        \
     X(BLOCKS, "blocks")
 
 enum word {
@@ -136,13 +152,46 @@ static void put_segments(struct tn_pickle *pickle, const tarn_snapshot *snapshot
     tn_pickle_end_list(pickle);
 }
 
-/* A list for each device up to this one: readers choose by ordinal. */
-static void put_traces(struct tn_pickle *pickle, int device)
+static void put_event(struct tn_pickle *pickle, const struct tn_trace_event *event)
 {
+    static const enum word actions[] = {
+        [TN_TRACE_ALLOC] = ALLOC,
+        [TN_TRACE_FREE_REQUESTED] = FREE_REQUESTED,
+        [TN_TRACE_FREE_COMPLETED] = FREE_COMPLETED,
+        [TN_TRACE_SEGMENT_MAP] = SEGMENT_MAP,
+        [TN_TRACE_SEGMENT_UNMAP] = SEGMENT_UNMAP,
+        [TN_TRACE_OOM] = OOM,
+        [TN_TRACE_SNAPSHOT] = SNAPSHOT,
+    };
+
+    tn_pickle_begin_dict(pickle);
+    put_word(pickle, ACTION);
+    put_word(pickle, actions[event->action]);
+    put_integer(pickle, event->action == TN_TRACE_OOM ? DEVICE_FREE : ADDR, event->address);
+    put_integer(pickle, SIZE, event->bytes);
+    put_integer(pickle, STREAM, event->stream);
+    put_integer(pickle, TIME_US, event->time_us);
+    put_word(pickle, POOL_ID);
+    tn_pickle_pair(pickle, 0, (int64_t)event->pool);
+    put_word(pickle, COMPILE_CONTEXT);
+    put_word(pickle, NOT_KNOWN);
+    put_word(pickle, USER_METADATA);
+    put_word(pickle, EMPTY);
+    put_frames(pickle);
+    tn_pickle_end_dict(pickle);
+}
+
+/* A list for each device up to this one: readers choose by ordinal. */
+static void put_traces(struct tn_pickle *pickle, const struct tn_snapshot *snapshot)
+{
+    const int device = snapshot->read.device;
+
     tn_pickle_string(pickle, "device_traces");
     tn_pickle_begin_list(pickle);
     for (int ordinal = 0; ordinal <= device; ordinal++) {
         tn_pickle_begin_list(pickle);
+        for (size_t i = 0; ordinal == device && i < snapshot->event_count; i++)
+            put_event(pickle, &snapshot->events[i]);
         tn_pickle_end_list(pickle);
     }
     tn_pickle_end_list(pickle);
@@ -242,7 +291,7 @@ tarn_status tn_snapshot_write_pytorch(const struct tn_snapshot *snapshot, tarn_w
         return status;
     tn_pickle_begin_dict(&pickle);
     put_segments(&pickle, &snapshot->read);
-    put_traces(&pickle, snapshot->read.device);
+    put_traces(&pickle, snapshot);
     put_settings(&pickle, snapshot);
     tn_pickle_string(&pickle, "external_annotations");
     tn_pickle_begin_list(&pickle);

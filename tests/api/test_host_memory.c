@@ -433,3 +433,25 @@ TEST(calls, no_checkpoint_is_taken_or_restored)
     tarn_delta_destroy(delta);
     OK(tarn_checkpoint_destroy(checkpoint));
 }
+
+static void open_with_history(void)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+
+    options.history_bytes = 64 << 10;
+    test_world_open_with(&options);
+}
+
+GROUP(recorded, open_with_history, test_world_close, .left_out = !HAS_OWN_CALLOC)
+
+TEST(recorded, a_history_is_added_to_a_snapshot_or_nothing_is)
+{
+    tarn_snapshot *snapshot;
+    int refused = 0;
+
+    OK(tarn_snapshot_take(world.device, NULL, &snapshot));
+    SHORT(refused, tarn_snapshot_add_history(snapshot, world.device));
+    ck_assert_int_gt(refused, 3);
+    OK(tarn_snapshot_add_history(snapshot, world.device)); /* in place of the first */
+    tarn_snapshot_destroy(snapshot);
+}

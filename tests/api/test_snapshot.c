@@ -604,10 +604,13 @@ TEST(written, no_output_no_handle_and_no_writer_are_refused)
            tarn_snapshot_take(world.device, world.pool, NULL));
     REFUSE(TARN_ERR_INVALID_HANDLE, "device", tarn_snapshot_take(NULL, NULL, &snapshot));
     REFUSE(TARN_ERR_INVALID_HANDLE, "pool", tarn_snapshot_take(world.device, gone, &snapshot));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "snapshot", tarn_snapshot_add_history(NULL, world.device));
+    REFUSE(TARN_ERR_INVALID_HANDLE, "device", tarn_snapshot_add_history(NULL, NULL));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "snapshot", tarn_snapshot_write_pytorch(NULL, keep, NULL));
     ck_assert_untouched(snapshot);
     snapshot = take(NULL);
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "writer", tarn_snapshot_write_pytorch(snapshot, NULL, NULL));
+    REFUSE(TARN_ERR_NOT_SUPPORTED, "history", tarn_snapshot_add_history(snapshot, world.device));
     tarn_snapshot_destroy(snapshot);
 }
 

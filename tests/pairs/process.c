@@ -299,6 +299,7 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     FORKED(tarn_pool_layout(pool, &layout));
     FORKED(tarn_pool_check_live(pool, NULL, 0, &diff));
     FORKED(tarn_snapshot_take(pw.device, NULL, &snapshot));
+    FORKED(tarn_snapshot_add_history(snapshot, pw.device));
     FORKED(tarn_pool_stats(pool, &stats));
     FORKED(tarn_device_stats(pw.device, &stats));
     FORKED(tarn_device_mark(pw.device, &mark));

@@ -221,6 +221,7 @@ static void open_again(void)
     X(tarn_record_stream, NULL, (with.block, with.stream))                                         \
     X(tarn_segment_at, NULL, (with.block, &out.segment))                                           \
     X(tarn_snapshot_take, NULL, (world.device, NULL, &out.snapshot))                               \
+    X(tarn_snapshot_add_history, NULL, (with.snapshot, world.device))                              \
     X(tarn_snapshot_write_pytorch, NULL, (with.snapshot, take_bytes, NULL))                        \
     X(tarn_stream_retire, NULL, (world.device, with.stream))                                       \
     Y(tarn_audit_destroy, (with.audit))                                                            \

@@ -18,6 +18,11 @@ BLOCK = {"address": int, "size": int, "requested_size": int, "state": str, "fram
 SEGMENT = {"device": int, "address": int, "total_size": int, "allocated_size": int, "active_size": int,
            "requested_size": int, "stream": int, "segment_type": str, "segment_pool_id": tuple, "is_expandable": bool,
            "frames": list, "blocks": list}
+EVENT = {"action": str, "addr": int, "size": int, "stream": int, "time_us": int, "pool_id": tuple,
+         "compile_context": str, "user_metadata": str, "frames": list}
+OOM = {"device_free" if key == "addr" else key: kind for key, kind in EVENT.items()}
+ACTIONS = {"alloc", "free_requested", "free_completed", "segment_map", "segment_unmap", "oom", "snapshot"}
+PAGE = 2 << 20
 SNAPSHOT = {"segments": list, "device_traces": list, "allocator_settings": dict, "external_annotations": list}
 SETTINGS = {"PYTORCH_CUDA_ALLOC_CONF": str, "max_split_size": int, "garbage_collection_threshold": float,
             "expandable_segments": bool, "pinned_num_register_threads": int, "release_lock_on_cudamalloc": bool,
@@ -69,6 +74,36 @@ def check_segment(segment):
     expect(segment["requested_size"] == sum(block["requested_size"] for block in segment["blocks"]), "requested_size")
 
 
+def check_trace(trace, segments):
+    """The events are those of the format, in the order of time, and lead to the live blocks."""
+    live = {}
+    mapped = set()
+    last = 0
+    for event in trace:
+        action = event["action"]
+        expect(action in ACTIONS, "action", event)
+        expect_keys(event, OOM if action == "oom" else EVENT)
+        expect(event["time_us"] >= last, "order of time", event)
+        last = event["time_us"]
+        if action == "alloc":
+            expect(event["addr"] not in live, "alloc", event)
+            live[event["addr"]] = event["size"]
+        elif action in ("free_requested", "free_completed"):
+            expect(live.get(event["addr"]) in (event["size"], None), "free", event)
+            if action == "free_completed":
+                live.pop(event["addr"], None)
+        elif action == "segment_map":
+            mapped.update(range(event["addr"], event["addr"] + event["size"], PAGE))
+        elif action == "segment_unmap":
+            mapped.difference_update(range(event["addr"], event["addr"] + event["size"], PAGE))
+    blocks = {block["address"]: block["requested_size"] for segment in segments for block in segment["blocks"]
+              if block["state"] == "active_allocated"}
+    expect(live == blocks, "live blocks", live, blocks)
+    pages = {page for segment in segments
+             for page in range(segment["address"], segment["address"] + segment["total_size"], PAGE)}
+    expect(pages == mapped, "mapped memory")
+
+
 def check(snapshot):
     expect_keys(snapshot, SNAPSHOT)
     expect_keys(snapshot["allocator_settings"], SETTINGS)
@@ -79,8 +114,10 @@ def check(snapshot):
     for segment in snapshot["segments"]:
         check_segment(segment)
         expect(segment["address"] >= end, "order", segment["address"])
-        expect(snapshot["device_traces"][segment["device"]] == [], "traces")
         end = segment["address"] + segment["total_size"]
+    for device, trace in enumerate(snapshot["device_traces"]):
+        check_trace(trace, [segment for segment in snapshot["segments"] if segment["device"] == device])
+    expect(len(snapshot["device_traces"]) > max(segment["device"] for segment in snapshot["segments"]), "traces")
 
 
 class Snapshot(unittest.TestCase):
@@ -145,7 +182,14 @@ class Snapshot(unittest.TestCase):
         def forget(snapshot):
             snapshot["device_traces"].clear()
 
-        for change in (lose_key, leave_gap, swap, rename, list_pool, grow, forget):
+        def lose_event(snapshot):
+            trace = snapshot["device_traces"][0]
+            trace.remove(next(event for event in trace if event["action"] == "alloc"))
+
+        def go_back(snapshot):
+            snapshot["device_traces"][0].reverse()
+
+        for change in (lose_key, leave_gap, swap, rename, list_pool, grow, forget, lose_event, go_back):
             changed = copy.deepcopy(self.snapshot)
             change(changed)
             with self.assertRaises((Wrong, IndexError), msg=change.__name__):
