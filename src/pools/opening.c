@@ -8,6 +8,7 @@
 #include "pools/opening.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/contract.h"
 #include "base/error.h"
@@ -43,6 +44,16 @@ static tarn_status check_granularity(struct tn_gpu *gpu)
     return status;
 }
 
+/* Once in a process. */
+static void note_private(const struct tn_ring_file *file)
+{
+    static atomic_flag noted = ATOMIC_FLAG_INIT;
+
+    TN_ASSERT(file->head != NULL);
+    if (file->error != 0 && !atomic_flag_test_and_set(&noted))
+        tn_note("a history ends with the process, since it has no file: %s", strerror(file->error));
+}
+
 /* bytes: 0: no history is kept. */
 static tarn_status init_history(struct tn_history *history, uint64_t bytes)
 {
@@ -56,6 +67,7 @@ static tarn_status init_history(struct tn_history *history, uint64_t bytes)
                            page_count))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a history of %llu bytes",
                        (unsigned long long)bytes);
+    note_private(&history->file);
     history->tables.file = &history->file;
     if (tn_ring_init(&history->ring, tn_ring_file_pages(&history->file), page_count,
                      tn_sequence_counter()))
