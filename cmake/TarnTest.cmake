@@ -8,6 +8,8 @@
 #     ALSO_ON_GPU adds such a run to one on the simulator, as <name>_gpu.
 # tarn_suites(FILES file... LABELS label... [as above])
 #     A tarn_test for each file, named after folder and file: unit/test_segment.c is unit_segment.
+# tarn_nightly(suite label variable=value...)
+#     One more run of the suite, as <suite>_all, in the night alone.
 
 add_library(tarn_check INTERFACE)
 if(TARN_STATIC_CHECK)
@@ -96,4 +98,11 @@ function(tarn_suites)
             ${options} NAME ${name} SOURCES ${file} TIMEOUT ${SUITES_TIMEOUT}
             LABELS ${SUITES_LABELS} LIBS ${SUITES_LIBS} ENV ${SUITES_ENV})
     endforeach()
+endfunction()
+
+function(tarn_nightly suite label)
+    add_test(NAME ${suite}_all COMMAND ${TARN_TEST_LAUNCHER} $<TARGET_FILE:${suite}>)
+    set(environment TARN_DRIVER=$<TARGET_FILE:tarn_sim> ${TARN_TEST_ENVIRONMENT} ${ARGN})
+    set_tests_properties(
+        ${suite}_all PROPERTIES LABELS "nightly;${label}" TIMEOUT 20000 ENVIRONMENT "${environment}")
 endfunction()

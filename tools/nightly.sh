@@ -38,7 +38,7 @@ for name in dev release asan-ubsan tsan clang; do
     step "$name: all tests" preset "$name"
 done
 step '10 million steps of the model' nightly_label -R '^model_' -j 8
-step 'all pairs of features' nightly_label -E '^model_'
+step 'all pairs of features, and 10,000 kills' nightly_label -E '^model_'
 step 'mutants' tests/mutants/mutants.sh
 step 'mutants that nobody chose' tools/mutate.sh src/heap src/pools src/graphs src/checkpoint src/vmm \
     --sample 100 --seed "$TARN_FRESH_SEED"

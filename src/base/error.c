@@ -23,12 +23,12 @@ static int log_wanted(void)
 }
 
 /* The write to a file would otherwise be a cancellation point. */
-static void log_sentence(tarn_status status)
+static void log_sentence(const char *what, const char *sentence)
 {
     int cancel;
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    (void)fprintf(stderr, "tarn: %s: %s\n", tarn_status_name(status), last_sentence);
+    (void)fprintf(stderr, "tarn: %s: %s\n", what, sentence);
     (void)pthread_setcancelstate(cancel, NULL);
 }
 
@@ -41,8 +41,22 @@ tarn_status tn_fail(tarn_status status, const char *format, ...)
     (void)vsnprintf(last_sentence, sizeof last_sentence, format, arguments);
     va_end(arguments);
     if (log_wanted())
-        log_sentence(status);
+        log_sentence(tarn_status_name(status), last_sentence);
     return status;
+}
+
+void tn_note(const char *format, ...)
+{
+    char sentence[SENTENCE_BYTES];
+    va_list arguments;
+
+    TN_ASSERT(format != NULL);
+    if (!log_wanted())
+        return;
+    va_start(arguments, format);
+    (void)vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    log_sentence("note", sentence);
 }
 
 const char *tarn_last_error(void)

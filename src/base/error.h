@@ -11,4 +11,7 @@
 tarn_status tn_fail(tarn_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
 
+/* With TARN_LOG=1, tells a sentence about something that is no failure of the call. */
+void tn_note(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
+
 #endif

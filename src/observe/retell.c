@@ -177,7 +177,8 @@ static struct tn_told_block *add_to_run(struct run *run, struct tn_told_block bl
 static bool add_again(struct events *events, struct run *run, struct tn_told_event event,
                       uint64_t freed)
 {
-    bool is_known = freed >= run->begin && freed - run->begin < run->count;
+    bool is_known = freed >= run->begin && freed - run->begin < run->count &&
+                    run->blocks[freed - run->begin].bytes > 0;
     bool added;
 
     event.kind = TN_HISTORY_FREE;

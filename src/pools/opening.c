@@ -8,6 +8,7 @@
 #include "pools/opening.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "base/contract.h"
@@ -44,6 +45,16 @@ static tarn_status check_granularity(struct tn_gpu *gpu)
     return status;
 }
 
+/* Once in a process. */
+static void note_private(const struct tn_ring_file *file)
+{
+    static atomic_flag noted = ATOMIC_FLAG_INIT;
+
+    TN_ASSERT(file->head != NULL);
+    if (file->error != 0 && !atomic_flag_test_and_set(&noted))
+        tn_note("a history ends with the process, since it has no file: %s", strerror(file->error));
+}
+
 /* history_bytes 0: no history is kept. */
 static tarn_status init_history(struct tn_history *history, const tarn_device_options *options)
 {
@@ -60,6 +71,7 @@ static tarn_status init_history(struct tn_history *history, const tarn_device_op
                            &plan))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a history of %llu bytes",
                        (unsigned long long)options->history_bytes);
+    note_private(&history->file);
     history->tables.file = &history->file;
     if (!tn_ring_init(&history->ring, tn_ring_file_pages(&history->file), plan.page_count,
                       tn_sequence_counter()))

@@ -215,7 +215,7 @@ static void begin(struct run *run, uint64_t seed)
     const struct model_config config = {.per_thread = run->thread_count > 1 && seed % 2 == 0};
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
 
-    options.history_bytes = run->thread_count > 1 ? 4 << 20 : 64 << (10 + seed % 4);
+    options.history_bytes = (size_t)(run->thread_count > 1 ? 4096 : 64 << seed % 4) << 10;
     OK(tarn_device_open(0, &options, &run->device));
     OK(tarn_device_default_pool(run->device, &run->pools[0]));
     OK(tarn_pool_create(run->device, NULL, &run->pools[1]));

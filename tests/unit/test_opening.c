@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pools/opening.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "observe/pool_check.h"
 #include "pools/captures.h"
@@ -25,6 +27,16 @@ void __wrap_tn_holds_end_passing(tarn_pool *pool)
     __real_tn_holds_end_passing(pool);
 }
 
+/* No folder has room for a file. */
+int __wrap_posix_fallocate(int fd, off_t offset, off_t bytes);
+int __wrap_posix_fallocate(int fd, off_t offset, off_t bytes)
+{
+    (void)fd;
+    (void)offset;
+    (void)bytes;
+    return ENOSPC;
+}
+
 static tarn_status open_device(uint64_t region_bytes, uint64_t limit_bytes, tarn_device **device)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
@@ -35,6 +47,31 @@ static tarn_status open_device(uint64_t region_bytes, uint64_t limit_bytes, tarn
 }
 
 GROUP(open, NULL)
+
+TEST(open, a_history_without_a_file_is_noted_once)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+    FILE *log = tmpfile();
+    tarn_device *device;
+    char text[256] = "";
+
+    ck_assert_ptr_nonnull(log);
+    ck_assert_int_eq(setenv("TARN_LOG", "1", 1), 0);
+    ck_assert_int_ge(dup2(fileno(log), STDERR_FILENO), 0);
+    options.history_bytes = 64 << 10;
+    test_start();
+    for (int i = 0; i < 2; i++) {
+        OK(tarn_device_open(0, &options, &device));
+        ck_assert_int_eq(device->history.file.error, ENOSPC);
+        ck_assert_str_eq(device->history.file.path, "");
+        OK(tarn_device_close(device));
+    }
+    rewind(log);
+    ck_assert_uint_gt(fread(text, 1, sizeof text - 1, log), 0);
+    ck_assert_str_eq(text, "tarn: note: a history ends with the process, since it has no file: No "
+                           "space left on device\n");
+    ck_assert_int_eq(fclose(log), 0);
+}
 
 TEST(open, a_device_is_opened_once_and_counted)
 {

@@ -63,6 +63,20 @@ TEST(opening, a_device_that_fails_to_open_leaves_no_file)
     ck_assert_int_eq(rmdir(folder), 0);
 }
 
+/* A source beside a thread that frees a block as soon as its words are read, and uses the record
+ * again. */
+static struct tn_history_entry *freed_meanwhile;
+
+static bool from_changing(void *context, size_t offset, void *bytes, size_t count)
+{
+    bool done = tn_ring_from_own_file(context, offset, bytes, count);
+
+    if (freed_meanwhile != NULL && count > sizeof(uint64_t) &&
+        ((const uint64_t *)bytes)[0] == atomic_load(&freed_meanwhile->number))
+        atomic_store(&freed_meanwhile->number, 0);
+    return done;
+}
+
 /* Of two that compare equal, either may come first. */
 void __wrap_qsort(void *array, size_t count, size_t bytes,
                   int (*order)(const void *, const void *));
@@ -206,6 +220,30 @@ TEST(recorded, an_event_takes_16_bytes_at_most)
     ck_assert_uint_eq(told.lost_pages, 0);
     tn_told_free(&told);
     check_told(NULL);
+}
+
+TEST(recorded, an_entry_that_changes_meanwhile_is_not_believed)
+{
+    struct tn_history *history = &world.device->history;
+    struct tn_told_source source = {.read = from_changing,
+                                    .context = &history->file,
+                                    .page_count = history->ring.page_count,
+                                    .part_count = history->file.part_count};
+    void *kept = test_malloc(1000);
+    void *freed = test_malloc(2000);
+    uint64_t number;
+    struct tn_told told;
+
+    source.part_count = history->file.part_count;
+    freed_meanwhile = tn_history_entry(unit_block(freed));
+    number = atomic_load(&freed_meanwhile->number);
+    OK(tn_retell(&source, NULL, &told));
+    ck_assert_uint_eq(told.count, 1);
+    ck_assert_uint_eq(told.blocks[0].address, (uint64_t)(uintptr_t)kept);
+    tn_told_free(&told);
+    atomic_store(&freed_meanwhile->number, number);
+    OK(tarn_free(kept));
+    OK(tarn_free(freed));
 }
 
 TEST(recorded, a_free_comes_before_the_next_allocation_of_the_same_block)

@@ -352,15 +352,26 @@ TEST_LOOP(rings, a_reader_beside_a_writer_sees_whole_events, 0, 2)
     ck_assert_uint_gt(last, 0);
 }
 
+/* What the writer of a child has for the head of its next page. */
+static uint64_t base_at(uint64_t place)
+{
+    return place * 1000 + 7;
+}
+
+static void put_and_tell(struct tn_ring_writer *writer, uint64_t n)
+{
+    writer->base = base_at(writer->place);
+    put(writer, n);
+    atomic_store(&shared->written, n + 1);
+}
+
 /* Writes events for good, and says after each that it was written. */
 static _Noreturn void write_until_killed(void)
 {
     struct tn_ring_writer writer = writer_of(1);
 
-    for (uint64_t n = 0;; n++) {
-        put(&writer, n);
-        atomic_store(&shared->written, n + 1);
-    }
+    for (uint64_t n = 0;; n++)
+        put_and_tell(&writer, n);
 }
 
 /* All events that the dead writer has finished are there, and at most one more. */
@@ -372,6 +383,12 @@ static void check_what_is_left(void)
 
     ck_assert_uint_ge(end, written);
     ck_assert_uint_le(end, written + 1);
+    for (size_t i = 0; i < PAGES; i++) { /* no head is half of the page before */
+        struct tn_ring_copy copy;
+
+        if (tn_ring_read(tn_ring_from_memory, &ring, i, &copy) == TN_RING_READ)
+            ck_assert_uint_eq(copy.base, base_at(copy.place));
+    }
 }
 
 TEST(rings, after_a_kill_at_any_moment_all_events_but_one_are_there)
@@ -414,8 +431,7 @@ TEST(rings, between_any_two_instructions_all_events_but_one_are_there)
         for (uint64_t n = 0; n < EVENTS; n++) {
             if (n == from)
                 (void)raise(SIGSTOP);
-            put(&writer, n);
-            atomic_store(&shared->written, n + 1);
+            put_and_tell(&writer, n);
         }
         _exit(0);
     }
