@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "heap/history.h"
 
-#include "base/checked.h"
 #include "base/contract.h"
 
 struct tn_history_writer tn_history_new_writer(struct tn_ring *ring)
@@ -16,7 +15,7 @@ static bool make_room(struct tn_history_writer *history, size_t words)
     bool has_room = tn_ring_has_room(&history->log, words);
 
     if (history->log.place != place)
-        history->run_begin = tn_max(history->run_begin, history->log.base);
+        history->run_begin = history->log.base;
     return has_room;
 }
 
@@ -101,14 +100,13 @@ static void put_live(struct tn_history_writer *history, enum tn_history_kind kin
     if (TN_UNLIKELY(!is_next)) {
         if (has_room)
             tn_ring_write(&history->log, tn_ring_first(TN_HISTORY_NUMBER, 0, block->sequence));
-        /* Restored blocks have lower numbers. */
-        history->run_begin = tn_max(history->run_begin, tn_max(history->log.base, block->sequence));
+        history->run_begin = block->sequence; /* restored blocks have lower ones */
         history->log.base = block->sequence;
     }
     if (has_room)
         tn_ring_write_two(&history->log, tn_ring_first(kind, 1, words.value), words.second);
     else
-        history->run_begin = tn_max(history->run_begin, block->sequence + 1);
+        history->run_begin = block->sequence + 1;
     history->log.base += 1; /* now: a page that began had the number of this block */
 }
 
