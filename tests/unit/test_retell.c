@@ -89,12 +89,14 @@ void __wrap_qsort(void *array, size_t count, size_t bytes, int (*order)(const vo
 
     ck_assert_uint_le(bytes, sizeof kept);
     __real_qsort(array, count, bytes, order);
-    for (size_t i = 0; i + 1 < count; i += 2, at += 2 * bytes) {
+    for (size_t i = 0; i + 1 < count; i++, at += bytes) {
         if (order(at, at + bytes) != 0)
             continue;
         memcpy(kept, at, bytes);
         memcpy(at, at + bytes, bytes);
         memcpy(at + bytes, kept, bytes);
+        i++;
+        at += bytes;
     }
 }
 
