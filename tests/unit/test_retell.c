@@ -359,6 +359,30 @@ TEST(recorded, what_threads_do_with_each_others_blocks_is_told)
     check_told(NULL);
 }
 
+static void use_elsewhere(void *pool)
+{
+    for (int i = 0; i < 100; i++)
+        OK(tarn_free(test_alloc(pool, 1000, world.stream)));
+}
+
+TEST(recorded, a_magazine_gives_its_page_back_with_its_arena)
+{
+    tarn_pool *pool = test_pool("divided");
+    void *address = test_alloc(pool, 1000, world.stream);
+    struct tn_arena *arena = unit_block(address)->heap->arena;
+    const struct tn_magazine *magazine;
+
+    ck_assert(tn_steady_divide(arena));
+    test_elsewhere(use_elsewhere, pool);
+    magazine = tn_magazine_any(tn_arena_magazines(arena));
+    ck_assert_ptr_nonnull(magazine);
+    ck_assert_ptr_nonnull(magazine->history.log.page);
+    check_told(pool);
+    OK(tarn_free(address));
+    OK(tarn_pool_destroy(pool));
+    ck_assert_ptr_null(magazine->history.log.page); /* its record stays */
+}
+
 static uint64_t state;
 
 /* xorshift64*, S. Vigna, An experimental exploration of Marsaglia's xorshift generators (2016) */
