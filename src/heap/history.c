@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "heap/history.h"
 
-#include "base/checked.h"
 #include "base/contract.h"
 
 _Thread_local uint32_t tn_history_stack __attribute__((tls_model("initial-exec")));
@@ -18,7 +17,7 @@ static bool make_room(struct tn_history_writer *history, size_t words)
     bool has_room = tn_ring_has_room(&history->log, words);
 
     if (history->log.place != place)
-        history->run_begin = tn_max(history->run_begin, history->log.base);
+        history->run_begin = history->log.base;
     return has_room;
 }
 
@@ -105,7 +104,7 @@ static void put_with_stack(struct tn_history_writer *history, enum tn_history_ki
 {
     tn_ring_put_more(&history->log, kind, words.value,
                      (const uint64_t[]){words.second, tn_history_stack}, 2);
-    history->run_begin = tn_max(history->run_begin, sequence + 1);
+    history->run_begin = sequence + 1;
 }
 
 static void put_live(struct tn_history_writer *history, enum tn_history_kind kind,
@@ -121,12 +120,11 @@ static void put_live(struct tn_history_writer *history, enum tn_history_kind kin
     if (TN_UNLIKELY(!is_next)) {
         if (has_room)
             tn_ring_write(&history->log, tn_ring_first(TN_HISTORY_NUMBER, 0, block->sequence));
-        /* Restored blocks have lower numbers. */
-        history->run_begin = tn_max(history->run_begin, tn_max(history->log.base, block->sequence));
+        history->run_begin = block->sequence; /* restored blocks have lower ones */
         history->log.base = block->sequence;
     }
     if (!has_room)
-        history->run_begin = tn_max(history->run_begin, block->sequence + 1);
+        history->run_begin = block->sequence + 1;
     else if (tn_history_stack == 0)
         tn_ring_write_two(&history->log, tn_ring_first(kind, 1, words.value), words.second);
     else

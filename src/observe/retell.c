@@ -406,6 +406,50 @@ static bool tell_blocks(struct mentions *mentions, struct tn_told *told)
     return true;
 }
 
+static int compare_places(const void *a, const void *b)
+{
+    const struct tn_told_block *left = *(struct tn_told_block *const *)a;
+    const struct tn_told_block *right = *(struct tn_told_block *const *)b;
+
+    return left->address != right->address ? compare(left->address, right->address)
+                                           : compare(left->sequence, right->sequence);
+}
+
+/* Of blocks that overlap, the older is taken out. Writers are read in turn: a cut may be in front of
+ * a free, and behind the next allocation of the same memory, by another writer. */
+static bool take_overlapped_out(struct tn_told *told)
+{
+    struct tn_told_block **all = tn_host_alloc(told->count + 1, sizeof(struct tn_told_block *));
+    struct tn_told_block *last = NULL;
+    size_t kept = 0;
+
+    if (all == NULL)
+        return false;
+    for (size_t i = 0; i < told->count; i++)
+        all[i] = &told->blocks[i];
+    if (told->count > 0)
+        qsort(all, told->count, sizeof all[0], compare_places);
+    for (size_t i = 0; i < told->count; i++) {
+        bool overlaps = last != NULL && all[i]->address - last->address < last->bytes;
+
+        if (overlaps && all[i]->sequence < last->sequence) {
+            all[i]->bytes = 0;
+            continue;
+        }
+        if (overlaps)
+            last->bytes = 0;
+        last = all[i];
+    }
+    tn_host_free(all);
+    for (size_t i = 0; i < told->count; i++) {
+        if (told->blocks[i].bytes > 0)
+            told->blocks[kept++] = told->blocks[i];
+    }
+    TN_ASSERT(kept <= told->count);
+    told->count = kept;
+    return true;
+}
+
 static bool copy_cut(struct tn_told_cuts *to, const struct tn_told_cuts *from)
 {
     to->cuts = tn_host_alloc(from->count + 1, sizeof *to->cuts);
@@ -434,7 +478,8 @@ static bool retell(const struct tn_told_source *source, const struct tn_told_cut
         return false;
     count_lost_pages(pages, told);
     told->lost_events = tn_ring_lost(source->read, source->context);
-    return mention_events(mentions, told) && tell_blocks(mentions, told);
+    return mention_events(mentions, told) && tell_blocks(mentions, told) &&
+           take_overlapped_out(told);
 }
 
 tarn_status tn_retell(const struct tn_told_source *source, const struct tn_told_cuts *cut,

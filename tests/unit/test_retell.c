@@ -89,13 +89,88 @@ void __wrap_qsort(void *array, size_t count, size_t bytes, int (*order)(const vo
 
     ck_assert_uint_le(bytes, sizeof kept);
     __real_qsort(array, count, bytes, order);
-    for (size_t i = 0; i + 1 < count; i += 2, at += 2 * bytes) {
+    for (size_t i = 0; i + 1 < count; i++, at += bytes) {
         if (order(at, at + bytes) != 0)
             continue;
         memcpy(kept, at, bytes);
         memcpy(at, at + bytes, bytes);
         memcpy(at + bytes, kept, bytes);
+        i++;
+        at += bytes;
     }
+}
+
+GROUP(crafted, NULL)
+
+/* A device's history without the device: a block, and another one in its memory. */
+static struct {
+    struct tn_ring_file file;
+    struct tn_ring ring;
+    struct tn_history_tables tables;
+    struct tn_block_store store;
+    struct tn_history_writer writer;
+    struct tn_block *blocks[3];
+    bool is_reused;
+} crafted;
+
+static void craft_block(size_t i, uint64_t offset)
+{
+    static struct tn_segment segment = {.base = UINT64_C(1) << 40};
+
+    crafted.blocks[i] = tn_block_take(&crafted.store);
+    crafted.blocks[i]->segment = &segment;
+    crafted.blocks[i]->offset = offset;
+    crafted.blocks[i]->sequence = 5 + i;
+    crafted.blocks[i]->requested = 1000;
+    crafted.blocks[i]->units = 2;
+}
+
+/* A source: behind the first page a guest frees the block, and its memory is allocated again. */
+static bool from_crafted(void *context, size_t offset, void *bytes, size_t count)
+{
+    if (offset >= TN_RING_PAGE_BYTES && !crafted.is_reused) {
+        crafted.is_reused = true;
+        tn_history_free_by_guest(&crafted.ring, crafted.blocks[1]);
+        tn_history_alloc(&crafted.writer, crafted.blocks[2]);
+    }
+    return tn_ring_from_own_file(context, offset, bytes, count);
+}
+
+TEST(crafted, memory_is_told_once_though_it_changes_hands_meanwhile)
+{
+    enum { PAGES = 4 };
+    static const atomic_uint_fast64_t counter;
+    struct tn_told_source source = {from_crafted, &crafted.file, PAGES, 0, 1};
+    struct tn_told told;
+
+    ck_assert(tn_ring_file_make(&crafted.file, NULL, &(struct tn_ring_plan){.page_count = PAGES}));
+    ck_assert(tn_ring_init(&crafted.ring, tn_ring_file_pages(&crafted.file), PAGES, &counter));
+    crafted.tables.file = &crafted.file;
+    ck_assert(tn_blocks_add_tables(&crafted.store, &crafted.tables));
+    crafted.store.tables->pool_serial = 1;
+    ck_assert(tn_blocks_reserve(&crafted.store, 3));
+    for (size_t i = 0; i < 3; i++)
+        craft_block(i, i == 0 ? 1 << 20 : 0);
+    crafted.writer = tn_history_new_writer(&crafted.ring);
+    tn_history_alloc(&crafted.writer, crafted.blocks[0]);
+    tn_history_leave(&crafted.writer); /* page 0 is given back, and pages 1 to 3 are next */
+    for (size_t i = 0; i < 3; i++) {
+        struct tn_history_writer other = tn_history_new_writer(&crafted.ring);
+
+        tn_ring_put(&other.log, TN_HISTORY_NUMBER, 1);
+        tn_history_leave(&other);
+    }
+    tn_history_free_by_guest(&crafted.ring, crafted.blocks[0]); /* the guests' page is page 0 */
+    tn_history_alloc(&crafted.writer, crafted.blocks[1]);
+    OK(tn_retell(&source, NULL, &told));
+    ck_assert(crafted.is_reused);
+    ck_assert_uint_eq(told.count, 1);
+    ck_assert_uint_eq(told.blocks[0].sequence, crafted.blocks[2]->sequence);
+    tn_told_free(&told);
+    tn_history_leave(&crafted.writer);
+    tn_ring_drop(&crafted.ring);
+    tn_blocks_fini(&crafted.store);
+    tn_ring_file_remove(&crafted.file);
 }
 
 GROUP(recorded, open_world, .end = test_world_close, .timeout = 120)
@@ -300,6 +375,30 @@ TEST(recorded, what_threads_do_with_each_others_blocks_is_told)
     for (size_t i = 0; i < BLOCKS; i++)
         OK(tarn_free(atomic_load(&exchanged[i])));
     check_told(NULL);
+}
+
+static void use_elsewhere(void *pool)
+{
+    for (int i = 0; i < 100; i++)
+        OK(tarn_free(test_alloc(pool, 1000, world.stream)));
+}
+
+TEST(recorded, a_magazine_gives_its_page_back_with_its_arena)
+{
+    tarn_pool *pool = test_pool("divided");
+    void *address = test_alloc(pool, 1000, world.stream);
+    struct tn_arena *arena = unit_block(address)->heap->arena;
+    const struct tn_magazine *magazine;
+
+    ck_assert(tn_steady_divide(arena));
+    test_elsewhere(use_elsewhere, pool);
+    magazine = tn_magazine_any(tn_arena_magazines(arena));
+    ck_assert_ptr_nonnull(magazine);
+    ck_assert_ptr_nonnull(magazine->history.log.page);
+    check_told(pool);
+    OK(tarn_free(address));
+    OK(tarn_pool_destroy(pool));
+    ck_assert_ptr_null(magazine->history.log.page); /* its record stays */
 }
 
 static uint64_t state;
