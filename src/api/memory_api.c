@@ -39,18 +39,19 @@ static TN_RARE tarn_status allocate_nothing(uint64_t bytes, uint64_t alignment, 
 
 /* Takes the stack of a public function's caller. Returns the stack of an outer allocation, whose
  * callback allocates: to be put back. */
-static uint32_t take_stack(tarn_device *device, uint64_t bytes, const void *caller)
+static uint32_t take_stack(tarn_device *device, uint64_t bytes, const void *caller,
+                           const void *frame)
 {
     const uint32_t outer = tn_history_stack;
 
-    tn_history_stack = tn_stacking_take(&device->history.stacking, bytes, caller);
+    tn_history_stack = tn_stacking_take(&device->history.stacking, bytes, caller, frame);
     return outer;
 }
 
 static TN_APART tarn_status serve_with_stack(tarn_device *device, uint64_t bytes,
                                              tarn_stream stream, void **address, const void *caller)
 {
-    const uint32_t outer = take_stack(device, bytes, caller);
+    const uint32_t outer = take_stack(device, bytes, caller, TN_STACK_FRAME_HERE);
     tarn_status status = tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, address);
 
     tn_history_stack = outer;
@@ -62,7 +63,7 @@ static TN_APART tarn_status serve_pool_with_stack(tarn_pool *pool, uint64_t byte
                                                   void **address, const void *caller)
 {
     tarn_device *device = tn_pool_device(pool);
-    const uint32_t outer = take_stack(device, bytes, caller);
+    const uint32_t outer = take_stack(device, bytes, caller, TN_STACK_FRAME_HERE);
     tarn_status status = tn_serve(device, pool, bytes, alignment, stream, address);
 
     tn_history_stack = outer;
@@ -73,7 +74,7 @@ static TN_APART tarn_status serve_aligned_with_stack(tarn_device *device, uint64
                                                      uint64_t alignment, tarn_stream stream,
                                                      void **address, const void *caller)
 {
-    const uint32_t outer = take_stack(device, bytes, caller);
+    const uint32_t outer = take_stack(device, bytes, caller, TN_STACK_FRAME_HERE);
     tarn_status status = tn_serve_aligned(device, bytes, alignment, stream, address);
 
     tn_history_stack = outer;
@@ -144,9 +145,22 @@ static tarn_status check_order(struct tn_gpu *gpu, tarn_stream stream, struct tn
     return status;
 }
 
+static tarn_status serve_zeros(tarn_device *device, uint64_t bytes, tarn_stream stream, void **made,
+                               const void *caller, const void *frame)
+{
+    const uint32_t outer = tn_history_stack;
+    tarn_status status;
+
+    if (!tn_stacking_passes(&device->history.stacking, bytes))
+        (void)take_stack(device, bytes, caller, frame);
+    status = tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, made);
+    tn_history_stack = outer;
+    return status;
+}
+
 /* The caller has begun a call: the thread is not cancelled between the two. */
 static tarn_status allocate_zeros(tarn_device *device, uint64_t bytes, tarn_stream stream,
-                                  void **address, const void *caller)
+                                  void **address, const void *caller, const void *frame)
 {
     struct tn_stream_state state;
     void *made;
@@ -154,9 +168,7 @@ static tarn_status allocate_zeros(tarn_device *device, uint64_t bytes, tarn_stre
     tarn_status status = tn_stream_look(&device->gpu, stream, TN_STREAM_ORDER, &state);
 
     if (status == TARN_OK)
-        status = tn_stacking_passes(&device->history.stacking, bytes)
-                     ? tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, &made)
-                     : serve_with_stack(device, bytes, stream, &made, caller);
+        status = serve_zeros(device, bytes, stream, &made, caller, frame);
     if (status != TARN_OK)
         return status;
     status = check_order(&device->gpu, stream, state.order);
@@ -186,7 +198,7 @@ tarn_status tarn_calloc(tarn_device *device, size_t count, size_t bytes, tarn_st
     if (total == 0)
         return allocate_nothing(total, TN_BLOCK_BYTES_MIN, address);
     return tn_leave(allocate_zeros(device, total, tn_device_stream(device, stream), address,
-                                   TN_STACK_CALLER_HERE));
+                                   TN_STACK_CALLER_HERE, TN_STACK_FRAME_HERE));
 }
 
 /* What is not an arena's affair alone. */

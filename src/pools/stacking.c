@@ -91,9 +91,9 @@ static const void *find_frame(const void *frame, const void *caller)
     return NULL;
 }
 
-TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes, const void *caller)
+TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes, const void *caller,
+                                   const void *frame)
 {
-    const void *frame = NULL;
     struct tn_stack stack;
     bool is_new;
     uint32_t id;
@@ -102,7 +102,7 @@ TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes,
         return 0;
     TN_ASSERT(stacking->settings.level != TN_STACK_NONE);
     if (stacking->settings.level == TN_STACK_FRAMES)
-        frame = find_frame(TN_STACK_FRAME_HERE, caller);
+        frame = find_frame(frame, caller);
     tn_stack_take(&stack, &stacking->settings, caller, frame);
     id = tn_stacks_enter(&stacking->stacks, &stack, &is_new);
     if (is_new)

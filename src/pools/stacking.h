@@ -61,7 +61,9 @@ static TN_ALWAYS_INLINE bool tn_stacking_passes(const struct tn_stacking *stacki
 }
 
 /* Where that is not certain: the id of the calling thread's stack, from the caller of the public
- * function on; 0: the allocation has none. */
-uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes, const void *caller);
+ * function on; 0: the allocation has none. frame: of a function at most eight calls inside of the
+ * caller, which keeps its frame pointer. */
+uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes, const void *caller,
+                          const void *frame);
 
 #endif
