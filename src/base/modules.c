@@ -18,10 +18,10 @@
 #include <elf.h>
 #include <link.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/host.h"
 
 enum {
@@ -222,7 +222,6 @@ static int read_counter(struct dl_phdr_info *object, size_t bytes, void *counter
 void tn_modules_refresh(struct tn_modules *modules)
 {
     struct refresh refresh = {.modules = modules};
-    struct timespec time;
     uint64_t loaded_count = UINT64_MAX; /* a loader without the counter: look each time */
     ssize_t length;
 
@@ -232,8 +231,7 @@ void tn_modules_refresh(struct tn_modules *modules)
         return;
     length = readlink("/proc/self/exe", refresh.program, sizeof refresh.program - 1);
     refresh.program[length > 0 ? length : 0] = '\0';
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    refresh.now = (uint64_t)time.tv_sec * 1000000000U + (uint64_t)time.tv_nsec;
+    refresh.now = tn_clock_nanoseconds(CLOCK_MONOTONIC);
     (void)dl_iterate_phdr(add_object, &refresh);
     atomic_store_explicit(&modules->loaded_count, loaded_count, memory_order_release);
 }

@@ -8,19 +8,11 @@
 #include "base/ring.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/host.h"
 #include "base/thread.h"
-
-static uint64_t now(void)
-{
-    struct timespec time;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000U + (uint64_t)time.tv_nsec;
-}
 
 bool tn_ring_init(struct tn_ring *ring, void *pages, size_t page_count,
                   const atomic_uint_fast64_t *counter)
@@ -173,7 +165,7 @@ void tn_ring_put_stamp(struct tn_ring_writer *writer)
 {
     if (is_full(writer, 0))
         return; /* the next event begins a page, with a stamp */
-    tn_ring_write(writer, tn_ring_first(TN_RING_STAMP, 0, now()));
+    tn_ring_write(writer, tn_ring_first(TN_RING_STAMP, 0, tn_clock_nanoseconds(CLOCK_MONOTONIC)));
     writer->stop = tn_min(writer->at + TN_RING_STAMP_WORDS, (uint64_t)TN_RING_WORDS);
 }
 

@@ -15,24 +15,16 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/environment.h"
 
 enum { NAME_BYTES = 96, TRIES = 16 };
 
 /* 0x89, then TRING and the end of a line, on a machine that puts the lowest byte first */
 static const uint64_t magic = 0x0a0d474e49525489;
-
-static uint64_t nanoseconds(clockid_t clock)
-{
-    struct timespec time;
-
-    (void)clock_gettime(clock, &time);
-    return (uint64_t)time.tv_sec * 1000000000U + (uint64_t)time.tv_nsec;
-}
 
 /* Whether the folder is the user's, and no other user may write there. */
 static bool is_own_folder(const char *folder)
@@ -142,7 +134,7 @@ static int create(struct tn_ring_file *file, const char *folder)
     name_prefix(prefix, sizeof prefix);
     for (int i = 0; i < TRIES && fd < 0; i++) {
         int length = snprintf(file->path, sizeof file->path, "%s/%s%016" PRIx64 "-%ld.ring", folder,
-                              prefix, nanoseconds(CLOCK_REALTIME), (long)getpid());
+                              prefix, tn_clock_nanoseconds(CLOCK_REALTIME), (long)getpid());
 
         if (length < 0 || (size_t)length >= sizeof file->path) {
             errno = ENAMETOOLONG;
@@ -274,8 +266,8 @@ bool tn_ring_file_make(struct tn_ring_file *file, const char *folder,
         .page_bytes = TN_RING_PAGE_BYTES,
         .page_count = page_count,
         .process = (uint64_t)getpid(),
-        .began = nanoseconds(CLOCK_REALTIME),
-        .began_in_stamps = nanoseconds(CLOCK_MONOTONIC),
+        .began = tn_clock_nanoseconds(CLOCK_REALTIME),
+        .began_in_stamps = tn_clock_nanoseconds(CLOCK_MONOTONIC),
     };
     for (size_t i = 0; i < TN_RING_AREAS; i++) {
         file->head->area_bytes[i] = plan->area_bytes[i];

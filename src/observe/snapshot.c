@@ -16,8 +16,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
@@ -268,18 +268,10 @@ static int compare_addresses(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-static uint64_t nanoseconds(clockid_t clock)
-{
-    struct timespec time;
-
-    (void)clock_gettime(clock, &time);
-    return (uint64_t)time.tv_sec * 1000000000U + (uint64_t)time.tv_nsec;
-}
-
 static void describe_device(const tarn_device *device, struct tn_snapshot *made)
 {
-    made->taken = nanoseconds(CLOCK_MONOTONIC);
-    made->clock_offset = nanoseconds(CLOCK_REALTIME) - made->taken;
+    made->taken = tn_clock_nanoseconds(CLOCK_MONOTONIC);
+    made->clock_offset = tn_clock_nanoseconds(CLOCK_REALTIME) - made->taken;
     made->events = NULL;
     made->event_count = 0;
     made->read.device = device->gpu.ordinal;

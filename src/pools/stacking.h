@@ -5,6 +5,9 @@
  * wants stacks. The stack's id waits in a word of the thread's own until the history writes the
  * allocation. Frees have no stacks.
  *
+ * A callback of an allocation may allocate, too, on another device as well: the stack of the outer
+ * allocation is not the inner one's.
+ *
  * Frame pointers lead from the function that takes the stack to the public function's caller, which
  * is known by its address.
  *
@@ -22,6 +25,7 @@
 #include "base/ring_file.h"
 #include "base/sample.h"
 #include "base/stacks.h"
+#include "heap/history.h"
 
 /* The areas of a ring's file (base/ring_file.h). */
 enum { TN_STACKING_STACKS, TN_STACKING_MODULES };
@@ -53,7 +57,7 @@ static TN_ALWAYS_INLINE bool tn_stacking_passes(const struct tn_stacking *stacki
 {
     if (TN_LIKELY(atomic_load_explicit(&tn_stacking_count, memory_order_relaxed) == 0))
         return true;
-    if (tn_stacking_sample.mean_bytes != stacking->sample_bytes ||
+    if (tn_history_stack != 0 || tn_stacking_sample.mean_bytes != stacking->sample_bytes ||
         TN_UNLIKELY(tn_stacking_sample.left <= (int64_t)bytes))
         return false;
     tn_stacking_sample.left -= (int64_t)bytes;

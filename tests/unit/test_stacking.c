@@ -181,6 +181,26 @@ TEST(frames, a_block_that_is_allocated_again_has_its_own_stack)
     tn_told_free(&second);
 }
 
+/* As a callback of an allocation: the outer one's stack waits. */
+TEST(sampled, an_allocation_within_another_has_not_its_stack)
+{
+    struct tn_told told;
+    void *block;
+
+    OK(tarn_malloc(world.device, 512, world.stream, &block)); /* the thread's sample has begun */
+    OK(tarn_free(block));
+    tn_stacking_sample.left = 1 << 20; /* the next 512 bytes are not chosen */
+    tn_history_stack = 12345;
+    OK(tarn_malloc(world.device, 512, world.stream, &block));
+    ck_assert_uint_eq(tn_history_stack, 12345);
+    tn_history_stack = 0;
+    told = retell();
+    ck_assert_uint_eq(told.count, 1);
+    ck_assert_uint_eq(told.blocks[0].stack, 0);
+    OK(tarn_free(block));
+    tn_told_free(&told);
+}
+
 TEST(frames, the_log_has_the_stacks_of_blocks_that_are_gone)
 {
     struct tn_told told;
