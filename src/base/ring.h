@@ -105,10 +105,13 @@ struct tn_ring {
     /* What the counter counted above this was written to pages that stay until nearly half of those
      * without a writer are taken. */
     atomic_uint_fast64_t recent;
-    _Alignas(128) atomic_uint_fast64_t writer_count; /* so far */
-    struct tn_spin lock;                             /* of the others */
-    uint64_t taken;                                  /* pages, all in all */
-    uint64_t left_count;                             /* the same, with those that nobody had yet */
+    /* What follows is written often. No alignment, which a caller's foreign handle would not have:
+     * the ring is part of records that are asked whether they are what a handle says. */
+    char apart[128];
+    atomic_uint_fast64_t writer_count; /* so far */
+    struct tn_spin lock;               /* of the others */
+    uint64_t taken;                    /* pages, all in all */
+    uint64_t left_count;               /* the same, with those that nobody had yet */
     struct tn_ring_left *left; /* the page_count last ones; since those taken, all have no writer */
 };
 
