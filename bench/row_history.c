@@ -31,7 +31,7 @@ static const struct setting {
     const char *variant;
     const char *conf; /* TARN_CONF */
 } settings[] = {
-    {"without", ""},
+    {"without", "history_bytes:none"},
     {"recorded", "history_bytes:16M"},
     {"with stacks", "history_bytes:16M,history_stacks:frames"},
     {"with sampled stacks", "history_bytes:16M,history_stacks:frames,history_sample_bytes:2097152"},

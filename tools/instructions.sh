@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # instructions.sh [--all | --record | --limits] [BUILD]
-#     Counts the instructions of Tarn's steady state on the simulated driver, in a release build
-#     (build/release), and compares them with those in bench/results/instructions.jsonl. Needs
+#     Counts the instructions of Tarn's steady state on the simulated driver, without a history, in a
+#     release build (build/release), and compares them with those in bench/results/instructions.jsonl. Needs
 #     valgrind, and its headers when the build is made; exits with 77 where there is none.
 #
 #     It fails where a count of the library, or of all that a call does, is more than a tenth above
@@ -42,7 +42,7 @@ trap 'rm -rf "$scratch"' EXIT
 
 # As much memory as an H200 has; none of it is touched.
 run() {
-    TARN_DRIVER=$build/lib/libtarn_sim.so TARN_SIM_MEMORY_MIB=143771 valgrind --tool=callgrind -q \
+    TARN_CONF=history_bytes:none TARN_DRIVER=$build/lib/libtarn_sim.so TARN_SIM_MEMORY_MIB=143771 valgrind --tool=callgrind -q \
         --instr-atstart=no --compress-strings=no --compress-pos=no \
         --callgrind-out-file="$scratch/counts" "$build/bin/tarn_instructions" $some >"$scratch/printed"
 }

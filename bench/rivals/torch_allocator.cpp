@@ -97,6 +97,13 @@ void torch_use(void *address, void *stream)
     pointer.release_context();
 }
 
+void torch_record(bool record)
+{
+    constexpr size_t entries = 100000;
+
+    allocator::recordHistory(record, nullptr, entries, allocator::RecordContext::NEVER, false, {});
+}
+
 void torch_empty()
 {
     check(cudaDeviceSynchronize());

@@ -5,6 +5,7 @@
 #ifndef TARN_BENCH_TORCH_ALLOCATOR_H
 #define TARN_BENCH_TORCH_ALLOCATOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,9 @@ void torch_stream_drain(void *stream);
 void *torch_allocate(size_t bytes, void *stream);
 void torch_free(void *address);
 void torch_use(void *address, void *stream); /* as Tensor.record_stream */
+
+/* From now on, PyTorch records the last entries of its history, without stacks, or nothing. */
+void torch_record(bool record);
 
 /* All memory that is free goes back to the driver, and peaks begin anew. */
 void torch_empty(void);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* torch_trace -- what tarn_bench measures, of PyTorch's allocator: pairs on one and on several threads, the
- * random trace of the limits, growth, and recorded traces. Rows and variants have the same names, and
+ * random trace of the limits, growth, its history, and recorded traces. Rows and variants have the same names, and
  * mean the same work, measured by the same harness; the lines of JSON say "PyTorch" or "PyTorch,
  * expandable segments" as the rival.
  *
@@ -67,6 +67,38 @@ static void measure_pairs(const char *variant, size_t bytes)
 
     bench_measure(&plan, &subject, 1, &series);
     bench_report("pair", variant, rival, "ns", bench_summarize(&series));
+    torch_stream_destroy(pairs.stream);
+}
+
+static void prepare_recorded(void *context)
+{
+    (void)context;
+    torch_record(true);
+}
+
+static void prepare_unrecorded(void *context)
+{
+    (void)context;
+    torch_record(false);
+}
+
+/* What PyTorch's own history adds to a pair. */
+static void row_history(void)
+{
+    struct pairs pairs = {torch_stream_create(), 4096};
+    struct bench_case cases[] = {
+        {prepare_unrecorded, run_pairs, NULL, &pairs, 0},
+        {prepare_recorded, run_pairs, NULL, &pairs, 0},
+    };
+    struct bench_plan plan = bench_plan_for(quick, SAMPLES);
+    struct bench_series series[2];
+
+    bench_measure(&plan, cases, 2, series);
+    torch_record(false);
+    bench_report("history", "pair without", rival, "ns", bench_summarize(&series[0]));
+    bench_report("history", "pair recorded", rival, "ns", bench_summarize(&series[1]));
+    bench_report("history", "pair recorded, added", rival, "ns",
+                 bench_difference(&series[1], &series[0]));
     torch_stream_destroy(pairs.stream);
 }
 
@@ -384,6 +416,7 @@ static void measure(const struct options *options, const struct bench_trace trac
     if (!options->only_traces) {
         row_growth();
         row_pair();
+        row_history();
         row_trace();
     }
     for (size_t i = 0; i < options->trace_count; i++)

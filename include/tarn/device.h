@@ -83,9 +83,9 @@ typedef enum tarn_history_stacks {
  *   unrouted                            adopt, refuse or allow.
  *   null_stream                         legacy or per_thread.
  *   move_limit_bytes                    A number of bytes, or none for TARN_NO_MOVES.
- *   history_bytes                       A number of bytes.
+ *   history_bytes                       A size; 0: 16 MiB; or none: no history.
  *   history_stacks                      none, caller, frames or unwind.
- *   history_sample_bytes                A number of bytes; 0: all allocations.
+ *   history_sample_bytes                A size; 0: all allocations.
  *   roundup_power2_divisions            A number for all sizes, or a list such as
  *                                       [64:8,256:4,>:1]. Here 8 counts from 64 MiB to below 128
  *                                       MiB, and below 64 MiB as the first of the list. 4 counts
@@ -137,14 +137,16 @@ typedef struct tarn_device_options {
      * depend on the GPU's pace; with TARN_NO_MOVES they do not. */
     size_t move_limit_bytes;
 
-    /* The bytes of a log with the history of the device's blocks, from 64 KiB to 64 GiB; 0: no
-     * history. The log is in a file in memory, which outlives a killed process. Where no file can
-     * be made, it is in the process's own memory. Beside the log the file has 64 bytes for each
-     * block. See docs/history.md. */
+    /* The bytes of a log with the history of the device's blocks, from 64 KiB to 64 GiB; 0: 16
+     * MiB; TARN_NO_HISTORY: none. The log is in a file in memory, which outlives a killed process.
+     * It is in the process's own memory instead where no file can be made. With 0 that is so, too,
+     * where the file would leave less than 32 MiB to others. Beside the log the file has 64 bytes
+     * for each block. The log has replays of graphs only where its size is chosen: a replay would
+     * take some 50 ns more. See docs/history.md. */
     size_t history_bytes;
 
     /* Which stacks the history has, of allocations; and of which of them: one in so many bytes in
-     * the mean, or 0: of all. Without history_bytes there are none. */
+     * the mean, or 0: of all. Without a history there are none. */
     tarn_history_stacks history_stacks;
     size_t history_sample_bytes;
 } tarn_device_options;
@@ -156,6 +158,9 @@ typedef struct tarn_device_options {
 
 /* As move_limit_bytes: nothing moves, and no stream lends memory to another. */
 #define TARN_NO_MOVES SIZE_MAX
+
+/* As history_bytes: the device keeps no history. */
+#define TARN_NO_HISTORY SIZE_MAX
 
 /* Make one with TARN_DEVICE_INFO_INIT. */
 typedef struct tarn_device_info {

@@ -20,7 +20,7 @@ static const uint64_t history_bytes_max = 64 * TN_GIB;
 static const uint64_t history_sample_max = TN_TIB;
 
 #define REGION_RULE "a power of two from 1 GiB to 4 TiB"
-#define HISTORY_RULE "0, or from 64 KiB to 64 GiB"
+#define HISTORY_RULE "from 64 KiB to 64 GiB; 0: 16 MiB; or none: no history"
 #define SIZE_RULE "a number of bytes, or one with K, M, G or T behind it, below 8388608T"
 #define CACHE_RULE SIZE_RULE "; 0: 256 MiB; or none: no cache"
 
@@ -36,7 +36,8 @@ static bool is_division(uint64_t divisions)
 
 static bool is_history_bytes(uint64_t bytes)
 {
-    return bytes == 0 || (bytes >= history_bytes_min && bytes <= history_bytes_max);
+    return bytes == 0 || bytes == TARN_NO_HISTORY ||
+           (bytes >= history_bytes_min && bytes <= history_bytes_max);
 }
 
 tarn_status tn_device_options_complete(tarn_device_options *options)
@@ -52,7 +53,8 @@ tarn_status tn_device_options_complete(tarn_device_options *options)
     if ((unsigned)options->null_stream > TARN_NULL_STREAM_PER_THREAD)
         return tn_bad_argument("null_stream is not one of tarn_null_stream");
     if (!is_history_bytes(options->history_bytes))
-        return tn_bad_argument("history_bytes must be " HISTORY_RULE);
+        return tn_bad_argument(
+            "history_bytes must be 0, TARN_NO_HISTORY, or from 64 KiB to 64 GiB");
     if ((unsigned)options->history_stacks > TARN_HISTORY_UNWIND)
         return tn_bad_argument("history_stacks is not one of tarn_history_stacks");
     if (options->history_sample_bytes > history_sample_max)
@@ -80,7 +82,9 @@ static bool read_fraction(struct tn_words value, void *settings)
     return tn_words_decimal(value, &options->memory_fraction) && options->memory_fraction <= 1;
 }
 
-_Static_assert(TARN_NO_CACHE == SIZE_MAX && TARN_NO_MOVES == SIZE_MAX, "none");
+_Static_assert(TARN_NO_CACHE == SIZE_MAX && TARN_NO_MOVES == SIZE_MAX &&
+                   TARN_NO_HISTORY == SIZE_MAX,
+               "none");
 
 static bool read_bytes_or_none(struct tn_words value, size_t *bytes)
 {
@@ -116,7 +120,7 @@ static bool read_history(struct tn_words value, void *settings)
 {
     tarn_device_options *options = settings;
 
-    return tn_words_size(value, &options->history_bytes) &&
+    return read_bytes_or_none(value, &options->history_bytes) &&
            is_history_bytes(options->history_bytes);
 }
 
@@ -262,7 +266,7 @@ static const struct tn_conf_key keys[] = {
     {"unrouted", read_unrouted, "adopt, refuse or allow"},
     {"null_stream", read_null_stream, "legacy or per_thread"},
     {"move_limit_bytes", read_move_limit, SIZE_RULE "; 0: no limit; or none: no moves"},
-    {"history_bytes", read_history, HISTORY_RULE ", as 16M or a number of bytes"},
+    {"history_bytes", read_history, HISTORY_RULE},
     {"history_stacks", read_history_stacks, "none, caller, frames or unwind"},
     {"history_sample_bytes", read_history_sample, "up to 1T; 0: all allocations"},
     {"roundup_power2_divisions", read_divisions,

@@ -32,16 +32,27 @@ bool tn_ring_init(struct tn_ring *ring, void *pages, size_t page_count,
     for (size_t i = 0; i < page_count; i++)
         ring->left[i] = (struct tn_ring_left){.page = i};
     ring->left_count = page_count;
+    ring->reserved = page_count;
     for (size_t i = 0; i < TN_RING_SHARED; i++)
         ring->shared[i].writer = tn_ring_new_writer(ring);
     return true;
+}
+
+void tn_ring_reserve_by(struct tn_ring *ring, size_t reserved, tn_ring_reserve reserve,
+                        void *context)
+{
+    TN_ASSERT(ring->taken == 0 && reserved > 0 && reserved <= ring->page_count);
+    ring->reserved = reserved;
+    ring->reserve = reserve;
+    ring->reserve_context = context;
 }
 
 void tn_ring_drop(struct tn_ring *ring)
 {
     for (size_t i = 0; i < TN_RING_SHARED && ring->shared != NULL; i++)
         tn_ring_leave(&ring->shared[i].writer);
-    TN_ASSERT(ring->left_count == ring->taken + ring->page_count);
+    TN_ASSERT(ring->left_count ==
+              ring->taken + (ring->reserve != NULL ? ring->page_count : ring->reserved));
     tn_host_free(ring->left);
     tn_host_free(ring->shared);
     *ring = (struct tn_ring){.pages = NULL};
@@ -55,19 +66,32 @@ struct tn_ring_writer tn_ring_new_writer(struct tn_ring *ring)
     return (struct tn_ring_writer){.ring = ring, .id = id};
 }
 
-/* Finds what will stay until half of the pages without a writer are taken, some sixteen times in a
- * ring. */
+/* Finds what will stay until half of the pages without a writer are taken. */
 static void raise_recent(struct tn_ring *ring)
 {
     const uint64_t left = ring->left_count - ring->taken;
     uint64_t recent = UINT64_MAX;
 
     TN_ASSERT(tn_spin_is_taken(&ring->lock) && ring->left_count >= ring->taken);
-    if (ring->taken % (ring->page_count / 16 + 1) != 0)
-        return;
     if (left > 0)
         recent = ring->left[(ring->taken + left / 2) % ring->page_count].counter;
     atomic_store_explicit(&ring->recent, recent, memory_order_relaxed);
+}
+
+/* Gives memory to the next pages. Without memory the pages that never had any are passed over. */
+static void reserve_more(struct tn_ring *ring)
+{
+    enum { STEP = 32 };
+    const size_t count = tn_min((size_t)STEP, ring->page_count - ring->reserved);
+
+    TN_ASSERT(tn_spin_is_taken(&ring->lock) && ring->taken == ring->reserved);
+    if (ring->reserve(ring->reserve_context, ring->reserved, count)) {
+        ring->reserved += count;
+        return;
+    }
+    ring->reserve = NULL;
+    ring->taken = ring->page_count;
+    raise_recent(ring);
 }
 
 /* The page left longest ago becomes the caller's, not to be read; NULL: none is left. *serial: for
@@ -78,11 +102,14 @@ static struct tn_ring_page *take_page(struct tn_ring *ring, uint64_t *serial)
 
     tn_spin_acquire(&ring->lock);
     TN_ASSERT(ring->left_count - ring->taken <= ring->page_count);
+    if (ring->reserve != NULL && ring->taken == ring->reserved && ring->reserved < ring->page_count)
+        reserve_more(ring);
     if (ring->left_count > ring->taken) {
         page = &ring->pages[ring->left[ring->taken % ring->page_count].page];
         ring->taken += 1;
         *serial = ring->taken;
-        raise_recent(ring);
+        if (ring->taken % (ring->page_count / 16 + 1) == 0)
+            raise_recent(ring);
     }
     tn_spin_release(&ring->lock);
     if (page != NULL)

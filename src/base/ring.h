@@ -21,7 +21,7 @@
  * An event has no clock of its own. A stamp, the time in nanoseconds, stands at the beginning of
  * each page, and behind at most 64 words. Whoever writes rarely puts a stamp before each event.
  *
- * Pages are overwritten in the order in which they were left. An event that finds no page is counted
+ * Pages are overwritten in the order in which they were left, once all have been written. An event that finds no page is counted
  * as lost. With each page the ring keeps the value that a counter of the user's had when the page was
  * left. What was counted behind that was written behind that, too.
  *
@@ -96,21 +96,27 @@ struct tn_ring_left {
     size_t page;
 };
 
+/* Makes sure of the memory of further pages, which follow those it was asked for before. */
+typedef bool (*tn_ring_reserve)(void *context, size_t page, size_t count);
+
 /* In this process alone. Zeroed: no ring. */
 struct tn_ring {
-    struct tn_ring_page *pages; /* immutable, as the next three */
+    struct tn_ring_page *pages; /* immutable, as the next five */
     size_t page_count;
     const atomic_uint_fast64_t *counter; /* the user's */
     struct tn_ring_shared *shared;
+    tn_ring_reserve reserve; /* NULL: all pages have memory */
+    void *reserve_context;
     /* What the counter counted above this was written to pages that stay until nearly half of those
      * without a writer are taken. */
     atomic_uint_fast64_t recent;
-    /* What follows is written often. No alignment, which a caller's foreign handle would not have:
-     * the ring is part of records that are asked whether they are what a handle says. */
+    /* What follows is written often. Bytes, and no alignment: the ring is part of a record whose
+     * address a program may have made up. */
     char apart[128];
     atomic_uint_fast64_t writer_count; /* so far */
     struct tn_spin lock;               /* of the others */
-    uint64_t taken;                    /* pages, all in all */
+    size_t reserved;                   /* pages that have memory */
+    uint64_t taken;                    /* pages, all in all, with those that never got memory */
     uint64_t left_count;               /* the same, with those that nobody had yet */
     struct tn_ring_left *left; /* the page_count last ones; since those taken, all have no writer */
 };
@@ -119,6 +125,12 @@ struct tn_ring {
  * outlives the ring. False: no memory. */
 bool tn_ring_init(struct tn_ring *ring, void *pages, size_t page_count,
                   const atomic_uint_fast64_t *counter);
+
+/* Of a new ring: only the first pages have memory yet. Others get memory when first taken, some at a time, under the lock of the ring's pages. Where there is no memory, the ring has fewer pages from
+ * then on. */
+void tn_ring_reserve_by(struct tn_ring *ring, size_t reserved, tn_ring_reserve reserve,
+                        void *context);
+
 void tn_ring_drop(struct tn_ring *ring); /* no writer is left; the pages stay as they are */
 
 /* A writer of its own; ring NULL: it writes nothing. */

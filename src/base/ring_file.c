@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/checked.h"
@@ -183,8 +184,54 @@ static int reserve(int fd, size_t offset, size_t bytes)
     return error;
 }
 
+/* Whether the file system has so much room, as far as it tells. */
+static bool has_room(int fd, uint64_t bytes)
+{
+    struct statvfs system;
+
+    return fstatvfs(fd, &system) != 0 || system.f_blocks == 0 ||
+           system.f_bavail >= bytes / system.f_frsize;
+}
+
+/* Whether the file may grow by so many bytes, and leave to others what it must. */
+static bool may_take(const struct tn_ring_file *file, uint64_t bytes)
+{
+    return file->spare_bytes == 0 || has_room(file->fd, bytes + file->spare_bytes);
+}
+
+/* All of the file but the pages that get memory later. An errno. */
+static int reserve_first(const struct tn_ring_file *file, const struct tn_ring_plan *plan)
+{
+    const size_t end = (plan->page_count + 1) * TN_RING_PAGE_BYTES;
+    int error = ENOSPC;
+
+    if (!may_take(file, file->bytes))
+        return error;
+    if (plan->first_pages == 0)
+        return reserve(file->fd, 0, file->bytes);
+    error = reserve(file->fd, 0, (plan->first_pages + 1) * TN_RING_PAGE_BYTES);
+    if (error == 0 && !may_have(file->bytes))
+        error = EFBIG;
+    if (error == 0 && ftruncate(file->fd, (off_t)file->bytes) != 0)
+        error = errno;
+    if (error == 0 && file->bytes > end)
+        error = reserve(file->fd, end, file->bytes - end);
+    return error;
+}
+
+bool tn_ring_file_reserve(void *context, size_t page, size_t count)
+{
+    const struct tn_ring_file *file = context;
+    const size_t bytes = count * TN_RING_PAGE_BYTES;
+
+    TN_ASSERT(file->head != NULL && page + count <= file->head->page_count);
+    return file->fd < 0 || (may_take(file, bytes) &&
+                            reserve(file->fd, (page + 1) * TN_RING_PAGE_BYTES, bytes) == 0);
+}
+
 /* Maps a file's bytes, which the folder has room for; NULL: errno tells, and there is no file. */
-static void *map_file(struct tn_ring_file *file, const char *folder)
+static void *map_file(struct tn_ring_file *file, const char *folder,
+                      const struct tn_ring_plan *plan)
 {
     void *memory = MAP_FAILED;
     int error;
@@ -194,7 +241,7 @@ static void *map_file(struct tn_ring_file *file, const char *folder)
         return NULL;
     error = lock_file(file->fd);
     if (error == 0)
-        error = reserve(file->fd, 0, file->bytes);
+        error = reserve_first(file, plan);
     if (error == 0) {
         memory = mmap(NULL, file->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
         error = errno;
@@ -210,13 +257,14 @@ static void *map_file(struct tn_ring_file *file, const char *folder)
 }
 
 /* The same. Where the folder has no room, files of dead processes go, oldest first. */
-static void *map_in_folder(struct tn_ring_file *file, const char *folder)
+static void *map_in_folder(struct tn_ring_file *file, const char *folder,
+                           const struct tn_ring_plan *plan)
 {
     void *memory = NULL;
 
     for (int kept = TN_RING_FILES_KEPT; memory == NULL && kept >= 0; kept--) {
         remove_old(folder, kept);
-        memory = map_file(file, folder);
+        memory = map_file(file, folder, plan);
         if (memory == NULL && errno != ENOSPC && errno != EDQUOT)
             return NULL;
     }
@@ -247,14 +295,16 @@ bool tn_ring_file_make(struct tn_ring_file *file, const char *folder,
     void *memory = NULL;
 
     TN_ASSERT(page_count > 0 && page_count < SIZE_MAX / TN_RING_PAGE_BYTES - 1);
-    *file = (struct tn_ring_file){.bytes = (page_count + 1) * TN_RING_PAGE_BYTES, .fd = -1};
+    TN_ASSERT(plan->first_pages <= page_count);
+    *file = (struct tn_ring_file){
+        .bytes = (page_count + 1) * TN_RING_PAGE_BYTES, .spare_bytes = plan->spare_bytes, .fd = -1};
     for (size_t i = 0; i < TN_RING_AREAS; i++) {
         TN_ASSERT(plan->area_bytes[i] % TN_RING_PAGE_BYTES == 0);
         file->bytes += plan->area_bytes[i];
     }
     errno = ENOENT;
     if (folder != NULL)
-        memory = map_in_folder(file, folder);
+        memory = map_in_folder(file, folder, plan);
     file->error = memory != NULL ? 0 : errno;
     if (memory == NULL)
         memory = map_private(file->bytes);

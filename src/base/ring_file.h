@@ -68,6 +68,7 @@ static inline size_t tn_ring_part_offset(size_t part)
 struct tn_ring_file {
     struct tn_ring_file_head *head; /* the mapped memory; NULL: none */
     size_t bytes;                   /* without the parts */
+    uint64_t spare_bytes;
     void *parts[TN_RING_PARTS];
     size_t part_count;
     int fd;                      /* -1: the memory is private */
@@ -84,6 +85,9 @@ struct tn_ring_plan {
     size_t page_count;
     size_t area_bytes[TN_RING_AREAS]; /* multiples of a page */
     uint64_t notes[TN_RING_AREAS];    /* for readers */
+    /* So many pages get memory at once, and further ones by tn_ring_file_reserve; 0: all do. */
+    size_t first_pages;
+    uint64_t spare_bytes; /* that the file must leave in its folder to others */
 };
 
 /* Makes a file in the folder by the plan, or private memory; folder NULL: private memory. False: no
@@ -104,6 +108,9 @@ static inline void *tn_ring_file_pages(const struct tn_ring_file *file)
 {
     return (char *)file->head + TN_RING_PAGE_BYTES;
 }
+
+/* A tn_ring_reserve: gives memory to further pages. False: the folder has no room. */
+bool tn_ring_file_reserve(void *file, size_t page, size_t count);
 
 /* Adds a part, which is zeroed, and private where the file has no room for it: NULL: no memory. The
  * new part is the last one. */

@@ -26,7 +26,7 @@ static const tarn_pointer *find_dead(const tarn_audit *audit)
 /* The number of a graph that may be replayed. */
 static uint64_t fresh_magic(const tarn_graph *graph)
 {
-    return tn_device_ring(graph->pool->device) != NULL ? TN_GRAPH_RECORDED : TN_GRAPH_MAGIC;
+    return graph->pool->device->history.replays ? TN_GRAPH_RECORDED : TN_GRAPH_MAGIC;
 }
 
 static tarn_status watch_all(struct tn_guard *guard, tarn_graph *graph)

@@ -87,7 +87,7 @@ void tn_history_leave(struct tn_history_writer *history)
     tn_ring_leave(&history->log);
 }
 
-static void enter(struct tn_history_entry *entry, const struct tn_block *block)
+static TN_ALWAYS_INLINE void enter(struct tn_history_entry *entry, const struct tn_block *block)
 {
     TN_ASSERT(atomic_load(&entry->number) == 0);
     TN_ASSERT(block->sequence != 0 && block->units != 0);
@@ -107,8 +107,34 @@ static void put_with_stack(struct tn_history_writer *history, enum tn_history_ki
     history->run_begin = sequence + 1;
 }
 
-static void put_live(struct tn_history_writer *history, enum tn_history_kind kind,
-                     const struct tn_block *block)
+/* An allocation without a stack, in a page that has room, behind the free of another block of late
+ * or none: the usual case, in one piece. False: another case, and nothing is written. */
+static TN_ALWAYS_INLINE bool put_usual(struct tn_history_writer *history,
+                                       const struct tn_block *block)
+{
+    struct tn_ring_writer *log = &history->log;
+    const struct tn_block *freed = history->freed;
+    struct words words;
+
+    if (TN_UNLIKELY(tn_history_stack != 0) || TN_UNLIKELY(log->base != block->sequence) ||
+        TN_UNLIKELY(log->at + 3 > log->stop) || TN_UNLIKELY(freed == block))
+        return false;
+    if (TN_LIKELY(freed != NULL)) {
+        if (TN_UNLIKELY(history->freed_number <= tn_ring_recent(log)))
+            return false;
+        tn_ring_write(log, tn_ring_first(TN_HISTORY_FREE, 0, history->freed_number));
+        atomic_store_explicit(&tn_history_entry(freed)->number, 0, memory_order_release);
+        history->freed = NULL;
+    }
+    enter(tn_history_entry(block), block);
+    words = words_of(tn_block_address(block), block->units, block->requested);
+    tn_ring_write_two(log, tn_ring_first(TN_HISTORY_ALLOC, 1, words.value), words.second);
+    log->base += 1;
+    return true;
+}
+
+static TN_APART void put_live(struct tn_history_writer *history, enum tn_history_kind kind,
+                              const struct tn_block *block)
 {
     struct words words = words_of(tn_block_address(block), block->units, block->requested);
     const bool is_next = history->log.base == block->sequence;
@@ -140,13 +166,19 @@ static bool has_same(const struct tn_history_entry *entry, const struct tn_block
            atomic_load_explicit(&entry->units, memory_order_relaxed) == block->units;
 }
 
-void tn_history_alloc(struct tn_history_writer *history, const struct tn_block *block)
+static TN_APART void put_alloc(struct tn_history_writer *history, const struct tn_block *block)
 {
     if (tn_history_stack == 0 && history->freed == block &&
         tn_history_may_join(history, block->sequence) && has_same(tn_history_entry(block), block))
         tn_history_join(history, block->sequence);
     else
         put_live(history, TN_HISTORY_ALLOC, block);
+}
+
+void tn_history_alloc(struct tn_history_writer *history, const struct tn_block *block)
+{
+    if (!put_usual(history, block))
+        put_alloc(history, block);
 }
 
 void tn_history_restored(struct tn_history_writer *history, const struct tn_block *block)

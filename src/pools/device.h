@@ -67,6 +67,7 @@ struct tn_history {
     struct tn_ring ring;
     struct tn_history_tables tables;
     struct tn_stacking stacking;
+    bool replays; /* whether they are among the events; immutable */
 };
 
 struct tarn_device {

@@ -28,6 +28,10 @@
 #include "pools/visit.h"
 #include "vmm/address_table.h"
 
+enum { FIRST_PAGES = 128 }; /* of a history, 512 KiB */
+
+static const uint64_t history_bytes_default = 16 * TN_MIB;
+
 static struct tn_records device_records = TN_RECORDS_INIT(struct tarn_device);
 static struct tn_lock process_lock = TN_LOCK_INIT(TN_RANK_PROCESS);
 static tarn_device *open_devices; /* guarded by process_lock */
@@ -55,27 +59,36 @@ static void note_private(const struct tn_ring_file *file)
         tn_note("a history ends with the process, since it has no file: %s", strerror(file->error));
 }
 
-/* history_bytes 0: no history is kept. */
 static tarn_status init_history(struct tn_history *history, const tarn_device_options *options)
 {
     const enum tn_stack_level level = (enum tn_stack_level)options->history_stacks;
     const uint64_t sample_bytes = tn_max(options->history_sample_bytes, 1);
-    struct tn_ring_plan plan = {.page_count = options->history_bytes / TN_RING_PAGE_BYTES};
+    const uint64_t bytes = tn_cache_bytes(options->history_bytes, history_bytes_default);
+    struct tn_ring_plan plan = {
+        .page_count = bytes / TN_RING_PAGE_BYTES,
+    };
     char folder[TN_RING_FOLDER_MAX];
 
     *history = (struct tn_history){.file = {.fd = -1}};
     if (plan.page_count == 0)
         return TARN_OK;
+    if (options->history_bytes == 0) { /* what nobody asked for takes little from others */
+        plan.first_pages = FIRST_PAGES;
+        plan.spare_bytes = 2 * history_bytes_default;
+    }
     tn_stacking_plan(&plan, level, sample_bytes);
     if (!tn_ring_file_make(&history->file, tn_ring_folder(folder, sizeof folder) ? folder : NULL,
                            &plan))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a history of %llu bytes",
-                       (unsigned long long)options->history_bytes);
+                       (unsigned long long)bytes);
     note_private(&history->file);
+    history->replays = options->history_bytes != 0;
     history->tables.file = &history->file;
     if (!tn_ring_init(&history->ring, tn_ring_file_pages(&history->file), plan.page_count,
                       tn_sequence_counter()))
         goto remove_file;
+    if (plan.first_pages != 0)
+        tn_ring_reserve_by(&history->ring, plan.first_pages, tn_ring_file_reserve, &history->file);
     if (tn_stacking_init(&history->stacking, &history->file, level, sample_bytes))
         return TARN_OK;
     tn_ring_drop(&history->ring);

@@ -610,6 +610,15 @@ TEST(written, no_output_no_handle_and_no_writer_are_refused)
     ck_assert_untouched(snapshot);
     snapshot = take(NULL);
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "writer", tarn_snapshot_write_pytorch(snapshot, NULL, NULL));
+    tarn_snapshot_destroy(snapshot);
+}
+
+GROUP(unrecorded, test_world_open_unrecorded, test_world_close)
+
+TEST(unrecorded, a_device_without_a_history_has_none_to_add)
+{
+    tarn_snapshot *snapshot = take(NULL);
+
     REFUSE(TARN_ERR_NOT_SUPPORTED, "history", tarn_snapshot_add_history(snapshot, world.device));
     tarn_snapshot_destroy(snapshot);
 }

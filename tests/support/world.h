@@ -35,6 +35,15 @@ static inline void test_world_open_still(void)
     test_world_open_with(&options);
 }
 
+/* A fixture whose device keeps no history. */
+static inline void test_world_open_unrecorded(void)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+
+    options.history_bytes = TARN_NO_HISTORY;
+    test_world_open_with(&options);
+}
+
 /* A fixture, too: with two outputs of 16 KiB each, of the default pool. */
 void test_outputs_open(void);
 void test_outputs_close(void);

@@ -107,6 +107,8 @@ TEST(device_options, each_key_sets_its_option)
     ck_assert_uint_eq(options.move_limit_bytes, 0);
     OK(override("history_bytes:16M"));
     ck_assert_uint_eq(options.history_bytes, 16 * MIB);
+    OK(tn_device_options_override(&options, "history_bytes:none"));
+    ck_assert_uint_eq(options.history_bytes, TARN_NO_HISTORY);
     OK(tn_device_options_override(&options, "history_bytes:0"));
     ck_assert_uint_eq(options.history_bytes, 0);
     OK(tn_device_options_override(&options, "history_stacks:unwind,history_sample_bytes:2M"));
@@ -164,9 +166,9 @@ static const char *const wrong[][3] = {
     {"cache_limit_bytes", "None", "or none: no cache"},
     {"pinned_cache_limit_bytes", "lots", "a number of bytes"},
     {"move_limit_bytes", "None", "or none: no moves"},
-    {"history_bytes", "65535", "0, or from 64 KiB to 64 GiB"},
-    {"history_bytes", "65G", "0, or from 64 KiB to 64 GiB"},
-    {"history_bytes", "none", "0, or from 64 KiB to 64 GiB"},
+    {"history_bytes", "65535", "from 64 KiB to 64 GiB"},
+    {"history_bytes", "65G", "from 64 KiB to 64 GiB"},
+    {"history_bytes", "None", "from 64 KiB to 64 GiB"},
     {"history_stacks", "all", "none, caller, frames or unwind"},
     {"history_sample_bytes", "2T", "up to 1T; 0: all allocations"},
     {"per_process_memory_fraction", "1.0001", "from 0 to 1; 0: no limit"},

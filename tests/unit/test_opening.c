@@ -73,6 +73,32 @@ TEST(open, a_history_without_a_file_is_noted_once)
     ck_assert_int_eq(fclose(log), 0);
 }
 
+TEST(open, a_device_keeps_a_history_unless_it_is_told_not_to)
+{
+    static const size_t bytes[] = {0, 64 << 10, TARN_NO_HISTORY};
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+    tarn_device *device;
+
+    test_start();
+    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
+        const struct tn_history *history;
+
+        options.history_bytes = bytes[i];
+        OK(tarn_device_open(0, &options, &device));
+        history = &device->history;
+        ck_assert_int_eq(history->file.head != NULL, bytes[i] != TARN_NO_HISTORY);
+        ck_assert_int_eq(history->replays, i == 1);
+        ck_assert_uint_eq(history->ring.page_count * TN_RING_PAGE_BYTES, i == 0   ? 16 << 20
+                                                                         : i == 1 ? 64 << 10
+                                                                                  : 0);
+        ck_assert_uint_eq(history->ring.reserved * TN_RING_PAGE_BYTES, i == 0   ? 512 << 10
+                                                                       : i == 1 ? 64 << 10
+                                                                                : 0);
+        ck_assert_uint_eq(history->file.spare_bytes, i == 0 ? 32 << 20 : 0);
+        OK(tarn_device_close(device));
+    }
+}
+
 TEST(open, a_device_is_opened_once_and_counted)
 {
     tarn_device *first;

@@ -177,6 +177,61 @@ TEST(rings, the_oldest_pages_are_overwritten_and_the_others_follow_each_other)
     tn_ring_leave(&writer);
 }
 
+/* What a ring of two pages with memory asks for, when and how often. */
+struct asked {
+    bool granted;
+    unsigned times;
+    uint64_t when; /* pages that were taken */
+};
+
+static bool reserve(void *context, size_t page, size_t count)
+{
+    struct asked *asked = context;
+
+    ck_assert_uint_eq(page, 2);
+    ck_assert_uint_eq(count, PAGES - 2);
+    asked->times += 1;
+    asked->when = ring.taken;
+    return asked->granted;
+}
+
+TEST(rings, pages_get_memory_when_they_are_first_taken)
+{
+    struct tn_ring_writer writer = writer_of(1);
+    struct asked asked = {.granted = true};
+
+    tn_ring_reserve_by(&ring, 2, reserve, &asked);
+    for (uint64_t n = 0; n < 10000; n++)
+        put(&writer, n);
+    ck_assert_uint_eq(asked.times, 1);
+    ck_assert_uint_eq(asked.when, 2);
+    ck_assert_uint_gt(read_all().count, (PAGES - 1) * (uint64_t)TN_RING_WORDS / 3);
+    tn_ring_leave(&writer);
+}
+
+TEST(rings, without_memory_a_ring_has_fewer_pages)
+{
+    struct tn_ring_writer writer = writer_of(1);
+    struct asked asked = {.granted = false};
+    struct tn_ring_copy copy;
+    struct events all;
+
+    tn_ring_reserve_by(&ring, 2, reserve, &asked);
+    for (uint64_t n = 0; n < 10000; n++) {
+        atomic_store(&counter, n);
+        put(&writer, n);
+    }
+    all = read_all();
+    ck_assert_uint_eq(asked.times, 1);
+    ck_assert_uint_eq(writer.lost, 0);
+    ck_assert_uint_eq(all.first + all.count, 10000);
+    ck_assert_uint_gt(all.count, TN_RING_WORDS / 3);
+    for (size_t i = 2; i < PAGES; i++)
+        ck_assert_int_eq(tn_ring_read(tn_ring_from_memory, &ring, i, &copy), TN_RING_EMPTY);
+    ck_assert_uint_gt(atomic_load(&ring.recent), 9000); /* as of a ring of two pages */
+    tn_ring_leave(&writer);
+}
+
 TEST(rings, a_page_in_use_is_not_taken)
 {
     struct tn_ring_writer quiet = writer_of(1);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -200,6 +201,55 @@ int __real_posix_fallocate(int fd, off_t offset, off_t bytes);
 int __wrap_posix_fallocate(int fd, off_t offset, off_t bytes)
 {
     return each_file(NULL) > room ? ENOSPC : __real_posix_fallocate(fd, offset, bytes);
+}
+
+/* What the folder says that it has free. */
+static uint64_t free_bytes = UINT64_MAX;
+
+int __wrap_fstatvfs(int fd, struct statvfs *what);
+int __real_fstatvfs(int fd, struct statvfs *what);
+int __wrap_fstatvfs(int fd, struct statvfs *what)
+{
+    int result = __real_fstatvfs(fd, what);
+
+    what->f_frsize = TN_RING_PAGE_BYTES;
+    what->f_bavail = free_bytes / TN_RING_PAGE_BYTES;
+    return result;
+}
+
+TEST(files, pages_may_get_memory_later_and_what_others_need_is_left_to_them)
+{
+    enum { SPARE = 8 * TN_RING_PAGE_BYTES };
+    const struct tn_ring_plan plan = {.page_count = PAGES,
+                                      .first_pages = 1,
+                                      .area_bytes = {TN_RING_PAGE_BYTES},
+                                      .spare_bytes = SPARE};
+    struct tn_ring_file file;
+    struct stat what;
+
+    free_bytes = SPARE + (PAGES + 2) * TN_RING_PAGE_BYTES;
+    ck_assert(tn_ring_file_make(&file, folder, &plan));
+    ck_assert_int_eq(file.error, 0);
+    ck_assert_int_eq(stat(file.path, &what), 0);
+    ck_assert_int_eq(what.st_size, (PAGES + 2) * TN_RING_PAGE_BYTES);
+    ck_assert_int_eq(what.st_blocks * 512, 3 * TN_RING_PAGE_BYTES); /* head, page, area */
+    free_bytes = SPARE + TN_RING_PAGE_BYTES;
+    ck_assert(tn_ring_file_reserve(&file, 1, 1));
+    ck_assert(!tn_ring_file_reserve(&file, 2, 2));
+    free_bytes = UINT64_MAX;
+    ck_assert(tn_ring_file_reserve(&file, 2, 2));
+    room = 0;
+    ck_assert(!tn_ring_file_reserve(&file, 2, 2));
+    room = SIZE_MAX;
+    ck_assert_int_eq(stat(file.path, &what), 0);
+    ck_assert_int_ge(what.st_blocks * 512, what.st_size);
+    tn_ring_file_remove(&file);
+
+    free_bytes = SPARE + (PAGES + 1) * TN_RING_PAGE_BYTES; /* a page too few */
+    ck_assert(tn_ring_file_make(&file, folder, &plan));
+    ck_assert_int_eq(file.error, ENOSPC);
+    ck_assert(tn_ring_file_reserve(&file, 1, 3)); /* the process's own memory */
+    tn_ring_file_remove(&file);
 }
 
 TEST(files, where_there_is_no_room_files_of_dead_processes_go_oldest_first)

@@ -127,7 +127,7 @@ TEST(traced, a_trace_ends_with_the_snapshot)
     OK(tarn_free(block));
 }
 
-GROUP(untraced, test_world_open, .end = test_world_close)
+GROUP(untraced, test_world_open_unrecorded, .end = test_world_close)
 
 TEST(untraced, a_device_without_a_history_has_no_trace)
 {
