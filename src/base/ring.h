@@ -126,8 +126,9 @@ struct tn_ring {
 bool tn_ring_init(struct tn_ring *ring, void *pages, size_t page_count,
                   const atomic_uint_fast64_t *counter);
 
-/* Of a new ring: only the first pages have memory yet. Others get memory when first taken, some at a time, under the lock of the ring's pages. Where there is no memory, the ring has fewer pages from
- * then on. */
+/* Of a new ring: only the first pages have memory yet. Others get memory when first taken, some at
+ * a time, under the lock of the ring's pages. Where there is no memory, the ring has fewer pages
+ * from then on. */
 void tn_ring_reserve_by(struct tn_ring *ring, size_t reserved, tn_ring_reserve reserve,
                         void *context);
 
