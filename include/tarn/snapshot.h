@@ -134,8 +134,10 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_snapshot_add_history(tarn_snapshot *sn
 typedef tarn_status (*tarn_writer)(const void *bytes, size_t count, void *user);
 
 /* Writes the snapshot as PyTorch 2.11 writes its own: a dictionary, pickled by protocol 2. Its
- * device_traces are empty, unless tarn_snapshot_add_history has added events. The writer gets up to
- * 64 KiB at a time. The bytes depend on the snapshot alone. The caller keeps the snapshot until the
+ * device_traces are empty, unless tarn_snapshot_add_history has added events. Blocks and allocations
+ * have the frames of their stacks, where the device keeps stacks (tarn_device_options.history_stacks).
+ * The writer gets up to 64 KiB at a time. The bytes depend on the snapshot alone, but for names of
+ * functions whose module has gone since. The caller keeps the snapshot until the
  * call returns.
  *   INVALID_ARGUMENT  snapshot or writer is NULL.
  *   HOST_MEMORY

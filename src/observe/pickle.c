@@ -32,6 +32,8 @@ enum opcode {
     BINUNICODE = 'X',
     BINPUT = 'q',
     BINGET = 'h',
+    LONG_BINPUT = 'r',
+    LONG_BINGET = 'j',
 };
 
 enum { PROTOCOL = 2 };
@@ -206,4 +208,18 @@ void tn_pickle_word(struct tn_pickle *pickle, unsigned number, const char *text)
     }
     put_low(pickle, number, 1);
     pickle->known[number] = true;
+}
+
+void tn_pickle_keep(struct tn_pickle *pickle, uint32_t number)
+{
+    TN_ASSERT(number >= TN_PICKLE_WORDS);
+    put_opcode(pickle, LONG_BINPUT);
+    put_low(pickle, number, 4);
+}
+
+void tn_pickle_again(struct tn_pickle *pickle, uint32_t number)
+{
+    TN_ASSERT(number >= TN_PICKLE_WORDS);
+    put_opcode(pickle, LONG_BINGET);
+    put_low(pickle, number, 4);
 }

@@ -21,6 +21,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "heap/history_table.h"
 #include "observe/extents.h"
 #include "observe/lists.h"
 #include "pools/pool.h"
@@ -41,6 +42,7 @@ struct taking {
     tarn_snapshot_pool *pools;
     tarn_snapshot_segment *segments;
     tarn_snapshot_block *blocks;
+    uint32_t *stacks; /* of the blocks */
 };
 
 static size_t count_pending(const tarn_pool *pool)
@@ -68,6 +70,20 @@ static bool count_pool(tarn_pool *pool, void *context)
     return false;
 }
 
+/* The id of the stack of the block's allocation. A free leaves the entry's words as they were. */
+static uint32_t stack_of(const struct tn_block *block)
+{
+    const struct tn_history_table *table = tn_block_slab(block)->table;
+    const struct tn_history_entry *entry;
+
+    if (table == NULL)
+        return 0;
+    entry = &table->entries[block - tn_block_slab(block)->records];
+    if (atomic_load_explicit(&entry->address, memory_order_relaxed) != tn_block_address(block))
+        return 0;
+    return (uint32_t)atomic_load_explicit(&entry->stack, memory_order_relaxed);
+}
+
 /* Adds the block to the newest segment. */
 static void add_block(struct taking *taking, const struct tn_block *block)
 {
@@ -83,6 +99,7 @@ static void add_block(struct taking *taking, const struct tn_block *block)
     taking->used.blocks += 1;
     segment->bytes += bytes;
     segment->block_count += 1;
+    taking->stacks[taking->used.blocks - 1] = state != TARN_EXTENT_FREE ? stack_of(block) : 0;
     if (state == TARN_EXTENT_FREE)
         return;
     made->bytes = block->requested;
@@ -218,7 +235,7 @@ static bool make_room(struct taking *taking)
     taking->room.blocks = need->blocks + (need->blocks >> shift) + 64;
     bytes = sizeof *taking->made + taking->room.pools * sizeof *taking->pools +
             taking->room.segments * sizeof *taking->segments +
-            taking->room.blocks * sizeof *taking->blocks;
+            taking->room.blocks * (sizeof *taking->blocks + sizeof *taking->stacks);
     tn_host_free(taking->made);
     taking->made = tn_host_alloc(1, bytes);
     if (taking->made == NULL)
@@ -227,6 +244,7 @@ static bool make_room(struct taking *taking)
     taking->pools = (tarn_snapshot_pool *)(void *)(taking->made + 1);
     taking->segments = (tarn_snapshot_segment *)(void *)(taking->pools + taking->room.pools);
     taking->blocks = (tarn_snapshot_block *)(void *)(taking->segments + taking->room.segments);
+    taking->stacks = (uint32_t *)(void *)(taking->blocks + taking->room.blocks);
     return true;
 }
 
@@ -274,6 +292,7 @@ static void describe_device(const tarn_device *device, struct tn_snapshot *made)
     made->clock_offset = tn_clock_nanoseconds(CLOCK_REALTIME) - made->taken;
     made->events = NULL;
     made->event_count = 0;
+    made->stacks = (struct tn_snapshot_stacks){.memory = NULL};
     made->read.device = device->gpu.ordinal;
     made->record_stream_reuse = !device->no_record_stream_reuse;
     for (size_t i = 0; i < TARN_ROUNDUP_SIZES; i++) {
@@ -302,7 +321,13 @@ tarn_status tn_snapshot_take(tarn_device *device, tarn_pool *pool, tarn_snapshot
     made->read.segment_count = taking.used.segments;
     made->read.segments = taking.segments;
     made->read.block_count = taking.used.blocks;
+    made->blocks = taking.blocks;
+    made->block_stacks = taking.stacks;
     describe_device(device, made);
+    if (!tn_snapshot_stacks_copy(&made->stacks, device)) {
+        tn_host_free(made);
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for the stacks of a snapshot");
+    }
     tn_note_write(tn_device_ring(device), TN_NOTE_SNAPSHOT,
                   pool != NULL ? pool->holds.pool_serial : 0, TN_OPERANDS(made->read.block_count));
     *snapshot = &made->read;
@@ -311,7 +336,9 @@ tarn_status tn_snapshot_take(tarn_device *device, tarn_pool *pool, tarn_snapshot
 
 void tn_snapshot_drop(struct tn_snapshot *snapshot)
 {
-    if (snapshot != NULL)
+    if (snapshot != NULL) {
         tn_host_free(snapshot->events);
+        tn_snapshot_stacks_drop(&snapshot->stacks);
+    }
     tn_host_free(snapshot);
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* snapshot.h -- all memory of a device, or of a single pool, at a single moment.
  *
- * A snapshot is an allocation, and another one for its events.
+ * A snapshot is an allocation, and others for its events and its stacks.
  *
  * Locking: none may be held. */
 #ifndef TARN_OBSERVE_SNAPSHOT_H
 #define TARN_OBSERVE_SNAPSHOT_H
 
+#include "observe/snapshot_stacks.h"
 #include "pools/device.h"
 #include "tarn/snapshot.h"
 
@@ -28,6 +29,7 @@ struct tn_trace_event {
     uint64_t stream;
     uint64_t pool;    /* its number; 0: the default pool, or not known */
     uint64_t time_us; /* since 1970 */
+    uint32_t stack;   /* of an allocation; 0: none */
 };
 
 /* A snapshot as programs read it, and the settings that the device was opened with. */
@@ -37,6 +39,10 @@ struct tn_snapshot {
     uint64_t clock_offset;         /* what leads from this clock to the time since 1970 */
     struct tn_trace_event *events; /* what happened before; NULL: nobody has asked */
     size_t event_count;
+    const uint32_t
+        *block_stacks; /* the id of each block's stack, or 0; in the order of the blocks */
+    const tarn_snapshot_block *blocks;
+    struct tn_snapshot_stacks stacks;
     bool record_stream_reuse;
     uint32_t roundup_divisions[TARN_ROUNDUP_SIZES]; /* 0: none */
 };
@@ -44,6 +50,14 @@ struct tn_snapshot {
 /* pool: of the device; NULL: all its pools. HOST_MEMORY */
 TARN_MUST_CHECK tarn_status tn_snapshot_take(tarn_device *device, tarn_pool *pool,
                                              tarn_snapshot **snapshot);
+
+/* The id of the stack of a block's allocation; 0: none is known. */
+static inline uint32_t tn_snapshot_stack_of(const struct tn_snapshot *snapshot,
+                                            const tarn_snapshot_block *block)
+{
+    TN_ASSERT(block >= snapshot->blocks && block < snapshot->blocks + snapshot->read.block_count);
+    return snapshot->block_stacks[block - snapshot->blocks];
+}
 
 void tn_snapshot_drop(struct tn_snapshot *snapshot); /* NULL is allowed */
 

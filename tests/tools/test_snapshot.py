@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import unittest
 
+FRAME = {"filename": str, "line": int, "name": str}
 BLOCK = {"address": int, "size": int, "requested_size": int, "state": str, "frames": list}
 SEGMENT = {"device": int, "address": int, "total_size": int, "allocated_size": int, "active_size": int,
            "requested_size": int, "stream": int, "segment_type": str, "segment_pool_id": tuple, "is_expandable": bool,
@@ -51,6 +52,13 @@ def expect_keys(given, types):
         expect(type(given[key]) is kind, key, given[key])
 
 
+def check_frames(frames):
+    for frame in frames:
+        expect_keys(frame, FRAME)
+        expect(frame["filename"] and frame["name"], "a frame's texts", frame)
+        expect(frame["line"] >= 0, "line", frame)
+
+
 def check_segment(segment):
     expect_keys(segment, SEGMENT)
     expect(segment["segment_type"] in ("small", "large"), segment["segment_type"])
@@ -65,7 +73,8 @@ def check_segment(segment):
         expect(0 < block["size"] and block["size"] % 512 == 0, "size", block)
         expect(block["requested_size"] <= block["size"], "requested_size", block)
         expect((block["state"] == "inactive") == (block["requested_size"] == 0), "requested_size", block)
-        expect(block["frames"] == [], "frames")
+        check_frames(block["frames"])
+        expect(block["state"] != "inactive" or block["frames"] == [], "frames of a free block", block)
         sizes[block["state"]] += block["size"]
         at += block["size"]
     expect(at == segment["address"] + segment["total_size"], "total_size", segment)
@@ -84,6 +93,8 @@ def check_trace(trace, segments):
         expect(action in ACTIONS, "action", event)
         expect_keys(event, OOM if action == "oom" else EVENT)
         expect(event["time_us"] >= last, "order of time", event)
+        check_frames(event["frames"])
+        expect(action == "alloc" or event["frames"] == [], "frames", event)
         last = event["time_us"]
         if action == "alloc":
             expect(event["addr"] not in live, "alloc", event)
@@ -146,6 +157,24 @@ class Snapshot(unittest.TestCase):
         self.assertEqual(len(streams), 1, "one stream, in its capture, too")
         self.assertNotIn(0, streams)
 
+    def test_blocks_have_the_frames_of_their_allocations(self):
+        sample = os.path.realpath(os.environ["TARN_SNAPSHOT_SAMPLE"])
+        blocks = {block["address"]: block["frames"] for segment in self.snapshot["segments"]
+                  for block in segment["blocks"] if block["state"] != "inactive"}
+        allocs = {event["addr"]: event["frames"] for event in self.snapshot["device_traces"][0]
+                  if event["action"] == "alloc"}
+        for address, frames in blocks.items():
+            self.assertGreater(len(frames), 0)
+            self.assertEqual(frames[0]["filename"], sample)
+            self.assertIn("11_snapshot", frames[0]["name"])
+            self.assertEqual(frames, allocs[address])
+        self.assertGreater(len({frames[0]["line"] for frames in blocks.values()}), 3, "each call has a place")
+
+    def test_a_frame_is_written_once(self):
+        frames = {id(frame): frame for segment in self.snapshot["segments"] for block in segment["blocks"]
+                  for frame in block["frames"]}
+        self.assertEqual(len(frames), len({tuple(frame.values()) for frame in frames.values()}))
+
     def test_the_viewer_reads_each_opcode(self):
         found = [(opcode.name, argument) for opcode, argument, _ in pickletools.genops(self.bytes)]
         self.assertLessEqual({name for name, _ in found}, OPCODES)
@@ -182,6 +211,9 @@ class Snapshot(unittest.TestCase):
         def forget(snapshot):
             snapshot["device_traces"].clear()
 
+        def lose_line(snapshot):
+            next(block for block in snapshot["segments"][0]["blocks"] if block["frames"])["frames"][0].pop("line")
+
         def lose_event(snapshot):
             trace = snapshot["device_traces"][0]
             trace.remove(next(event for event in trace if event["action"] == "alloc"))
@@ -189,7 +221,7 @@ class Snapshot(unittest.TestCase):
         def go_back(snapshot):
             snapshot["device_traces"][0].reverse()
 
-        for change in (lose_key, leave_gap, swap, rename, list_pool, grow, forget, lose_event, go_back):
+        for change in (lose_key, leave_gap, swap, rename, list_pool, grow, forget, lose_line, lose_event, go_back):
             changed = copy.deepcopy(self.snapshot)
             change(changed)
             with self.assertRaises((Wrong, IndexError), msg=change.__name__):
