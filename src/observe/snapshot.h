@@ -47,6 +47,10 @@ struct tn_snapshot {
     uint32_t roundup_divisions[TARN_ROUNDUP_SIZES]; /* 0: none */
 };
 
+/* By a walk through all blocks, with the pools stopped; without time, settings and stacks. NULL: no
+ * memory. */
+struct tn_snapshot *tn_snapshot_take_by_walk(tarn_device *device, tarn_pool *pool);
+
 /* pool: of the device; NULL: all its pools. HOST_MEMORY */
 TARN_MUST_CHECK tarn_status tn_snapshot_take(tarn_device *device, tarn_pool *pool,
                                              tarn_snapshot **snapshot);
