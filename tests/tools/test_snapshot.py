@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A snapshot written by the sample is what PyTorch 2.11 writes: keys, types, sums, and opcodes that its viewer reads.
+"""Snapshots of the sample and of a longer run are what PyTorch 2.11 writes: keys, types, sums, and opcodes that its
+viewer reads.
 
-TARN_SNAPSHOT_SAMPLE is the sample's program.
+TARN_SNAPSHOT_SAMPLE is the sample's program, TARN_SNAPSHOT_RUN the other one.
 """
 
 import copy
@@ -131,13 +132,58 @@ def check(snapshot):
     expect(len(snapshot["device_traces"]) > max(segment["device"] for segment in snapshot["segments"]), "traces")
 
 
+def run(program):
+    """The bytes that the program writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "snapshot.pickle"
+        subprocess.run([program, path], check=True, stdout=subprocess.DEVNULL)
+        return path.read_bytes()
+
+
+def check_opcodes(data):
+    """The viewer reads each opcode."""
+    found = [(opcode.name, argument) for opcode, argument, _ in pickletools.genops(data)]
+    expect({name for name, _ in found} <= OPCODES, "opcodes")
+    expect(found[0] == ("PROTO", 2), "protocol")
+    expect(found[-1][0] == "STOP", "end")
+    expect(all(abs(argument) < 1 << 63 for name, argument in found if name == "LONG1"), "integers")
+    pickletools.dis(data, io.StringIO())  # which fails unless the stack is empty at the end
+
+
+class Run(unittest.TestCase):
+    """Private pools, a checkpoint restored, a use on another stream, memory that is lacking."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.bytes = run(os.environ["TARN_SNAPSHOT_RUN"])
+        cls.snapshot = pickle.loads(cls.bytes)
+
+    def test_it_has_all_keys_types_and_sums(self):
+        check(self.snapshot)
+        check_opcodes(self.bytes)
+
+    def test_it_has_what_the_run_has_done(self):
+        trace = self.snapshot["device_traces"][0]
+        lacking = [event for event in trace if event["action"] == "oom"]
+        self.assertEqual([event["size"] for event in lacking], [(64 << 20) + 1])
+        pools = {segment["segment_pool_id"] for segment in self.snapshot["segments"]}
+        self.assertEqual(len(pools - {(0, 0)}), 2)
+        live = [block for segment in self.snapshot["segments"] for block in segment["blocks"]
+                if block["state"] == "active_allocated"]
+        self.assertEqual(len(live), 80, "of the checkpoint, and of the second pool")
+        bare = [block["requested_size"] for block in live if not block["frames"]]
+        self.assertEqual(bare, [700 * 16], "the block that the restore has revived")
+
+    def test_its_file_is_small(self):
+        events = len(self.snapshot["device_traces"][0])
+        self.assertGreater(events, 1500)
+        self.assertLess(len(self.bytes), 75 * events)
+
+
 class Snapshot(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "snapshot.pickle"
-            subprocess.run([os.environ["TARN_SNAPSHOT_SAMPLE"], path], check=True, stdout=subprocess.DEVNULL)
-            cls.bytes = path.read_bytes()
+        cls.bytes = run(os.environ["TARN_SNAPSHOT_SAMPLE"])
         cls.snapshot = pickle.loads(cls.bytes)
 
     def test_it_has_all_keys_types_and_sums(self):
@@ -176,14 +222,7 @@ class Snapshot(unittest.TestCase):
         self.assertEqual(len(frames), len({tuple(frame.values()) for frame in frames.values()}))
 
     def test_the_viewer_reads_each_opcode(self):
-        found = [(opcode.name, argument) for opcode, argument, _ in pickletools.genops(self.bytes)]
-        self.assertLessEqual({name for name, _ in found}, OPCODES)
-        self.assertEqual(found[0], ("PROTO", 2))
-        self.assertEqual(found[-1][0], "STOP")
-        for name, argument in found:
-            if name == "LONG1":
-                self.assertLess(abs(argument), 1 << 63)
-        pickletools.dis(self.bytes, io.StringIO())  # which fails unless the stack is empty at the end
+        check_opcodes(self.bytes)
 
     def test_a_string_that_comes_often_is_written_once(self):
         for word in (b"requested_size", b"active_allocated", b"segment_pool_id"):

@@ -64,7 +64,7 @@ TEST(names, an_exported_function_has_its_name)
     ck_assert_uint_ne(address, 0);
     tn_name_frame(&naming, address + 1, &name);
     ck_assert_str_eq(name.function, "qsort");
-    ck_assert_ptr_nonnull(strstr(name.path, "libc"));
+    ck_assert_int_eq(name.path[0], '/');
     tn_name_frame(&naming, address, &name);
     ck_assert_str_ne(name.function, "qsort");
 }
