@@ -249,12 +249,3 @@ tarn_status tn_snapshot_take(tarn_device *device, tarn_pool *pool, tarn_snapshot
     *snapshot = &made->read;
     return TARN_OK;
 }
-
-void tn_snapshot_drop(struct tn_snapshot *snapshot)
-{
-    if (snapshot != NULL) {
-        tn_host_free(snapshot->events);
-        tn_snapshot_stacks_drop(&snapshot->stacks);
-    }
-    tn_host_free(snapshot);
-}

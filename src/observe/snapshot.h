@@ -7,45 +7,8 @@
 #ifndef TARN_OBSERVE_SNAPSHOT_H
 #define TARN_OBSERVE_SNAPSHOT_H
 
-#include "observe/snapshot_stacks.h"
-#include "pools/device.h"
+#include "observe/snapshot_parts.h"
 #include "tarn/snapshot.h"
-
-/* As PyTorch's traces have them. */
-enum tn_trace_action {
-    TN_TRACE_ALLOC,
-    TN_TRACE_FREE_REQUESTED,
-    TN_TRACE_FREE_COMPLETED,
-    TN_TRACE_SEGMENT_MAP,
-    TN_TRACE_SEGMENT_UNMAP,
-    TN_TRACE_OOM, /* the address: the bytes that the driver has free */
-    TN_TRACE_SNAPSHOT,
-};
-
-struct tn_trace_event {
-    enum tn_trace_action action;
-    uint64_t address;
-    uint64_t bytes; /* of blocks: as requested */
-    uint64_t stream;
-    uint64_t pool;    /* its number; 0: the default pool, or not known */
-    uint64_t time_us; /* since 1970 */
-    uint32_t stack;   /* of an allocation; 0: none */
-};
-
-/* A snapshot as programs read it, and the settings that the device was opened with. */
-struct tn_snapshot {
-    tarn_snapshot read;            /* first: programs have this address */
-    uint64_t taken;                /* when: nanoseconds of the monotonic clock */
-    uint64_t clock_offset;         /* what leads from this clock to the time since 1970 */
-    struct tn_trace_event *events; /* what happened before; NULL: nobody has asked */
-    size_t event_count;
-    const uint32_t
-        *block_stacks; /* the id of each block's stack, or 0; in the order of the blocks */
-    const tarn_snapshot_block *blocks;
-    struct tn_snapshot_stacks stacks;
-    bool record_stream_reuse;
-    uint32_t roundup_divisions[TARN_ROUNDUP_SIZES]; /* 0: none */
-};
 
 /* By a walk through all blocks, with the pools stopped; without time, settings and stacks. NULL: no
  * memory. */
@@ -54,15 +17,5 @@ struct tn_snapshot *tn_snapshot_take_by_walk(tarn_device *device, tarn_pool *poo
 /* pool: of the device; NULL: all its pools. HOST_MEMORY */
 TARN_MUST_CHECK tarn_status tn_snapshot_take(tarn_device *device, tarn_pool *pool,
                                              tarn_snapshot **snapshot);
-
-/* The id of the stack of a block's allocation; 0: none is known. */
-static inline uint32_t tn_snapshot_stack_of(const struct tn_snapshot *snapshot,
-                                            const tarn_snapshot_block *block)
-{
-    TN_ASSERT(block >= snapshot->blocks && block < snapshot->blocks + snapshot->read.block_count);
-    return snapshot->block_stacks[block - snapshot->blocks];
-}
-
-void tn_snapshot_drop(struct tn_snapshot *snapshot); /* NULL is allowed */
 
 #endif

@@ -18,7 +18,6 @@
 #include "base/contract.h"
 #include "base/host.h"
 #include "observe/ground.h"
-#include "observe/snapshot_parts.h"
 #include "pools/pool.h"
 #include "pools/visit.h"
 

@@ -6,7 +6,7 @@
 #ifndef TARN_OBSERVE_SNAPSHOT_LIVE_H
 #define TARN_OBSERVE_SNAPSHOT_LIVE_H
 
-#include "observe/snapshot.h"
+#include "observe/snapshot_parts.h"
 
 /* pool: as for tn_snapshot_take. NULL: there was no memory, or too much happened meanwhile, or a
  * block is DISCARDED. */

@@ -108,3 +108,12 @@ void tn_snapshot_describe_device(const tarn_device *device, struct tn_snapshot *
         made->roundup_divisions[i] = shift != 0 ? (uint32_t)1 << shift : 0;
     }
 }
+
+void tn_snapshot_drop(struct tn_snapshot *snapshot)
+{
+    if (snapshot != NULL) {
+        tn_host_free(snapshot->events);
+        tn_snapshot_stacks_drop(&snapshot->stacks);
+    }
+    tn_host_free(snapshot);
+}

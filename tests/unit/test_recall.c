@@ -233,6 +233,7 @@ TEST(recalled, blocks_of_other_pools_are_left_out)
     struct tn_recall recall;
     void *mine = test_alloc(world.pool, 1000, world.stream);
     void *others = test_malloc(3000);
+    void *stays = test_malloc(3000);
 
     begin(&recall);
     cut(&recall);
@@ -244,6 +245,7 @@ TEST(recalled, blocks_of_other_pools_are_left_out)
     tn_recall_end(&recall);
     OK(tarn_free(mine));
     OK(tarn_free(others));
+    OK(tarn_free(stays));
 }
 
 /* The log of 1 MiB is overwritten behind the cut. */

@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include "base/host.h"
-#include "observe/recall.h"
-#include "pools/visit.h"
+#include "observe/snapshot.h"
 #include "unit/unit.h"
 
 SUITE("snapshots by the history")
@@ -114,7 +113,7 @@ TEST(live, all_is_as_by_a_walk)
     expect_same(world.default_pool);
     sim.hold_work();
     test_spin(world.side, 1);
-    for (size_t i = 1; i < BLOCKS / 4; i += 3) {
+    for (size_t i = 2; i < BLOCKS / 4; i += 3) { /* of the default stream */
         OK(tarn_free_on(blocks[i], world.side));
         blocks[i] = NULL;
     }
@@ -126,6 +125,20 @@ TEST(live, all_is_as_by_a_walk)
     for (size_t i = 0; i < BLOCKS; i++)
         OK(tarn_free(blocks[i]));
     expect_same(NULL);
+}
+
+TEST(live, memory_of_several_streams_in_one_segment_is_told_apart)
+{
+    void *blocks[6];
+
+    OK(tarn_pool_reserve(world.pool, 64 << 20, world.stream));
+    expect_same(world.pool);
+    for (size_t i = 0; i < 6; i++)
+        blocks[i] = test_alloc(world.pool, 3 << 20, i % 2 == 0 ? world.stream : world.side);
+    expect_same(world.pool);
+    for (size_t i = 0; i < 6; i++)
+        OK(tarn_free(blocks[i]));
+    expect_same(world.pool);
 }
 
 TEST(live, captures_checkpoints_and_restores_are_as_by_a_walk)
