@@ -32,6 +32,7 @@ static const struct row {
     {"checkpoint", "take, restore and check of a pool's state", bench_row_checkpoint},
     {"contents", "checkpoints with the bytes of 10,000 blocks, beside cuMemcpyAsync",
      bench_row_contents},
+    {"snapshot", "all memory with stacks, copied and written; who waits", bench_row_snapshot},
     {"scaling", "pairs on 1 to 16 threads, 1 to 256 streams, 1 to 1,000 pools", bench_row_scaling},
     {"producers", "blocks that some threads allocate and others free", bench_row_producers},
     {"trace", "a free and an allocation among 10,000 live blocks; memory taken", bench_row_trace},
@@ -83,9 +84,9 @@ static void print_usage(FILE *file)
         "  --limits      print the limits of these rows with what was measured; exit with 1 when\n"
         "                one was missed, with 3 when one was not measured\n"
         "  --out FILE    append a line of JSON for each result; without it they are printed\n"
-        "  --part NAME   measure the part of one process of the row replay or history, and write\n"
-        "                its numbers, unprinted:\n"
-        "                what the row itself starts\n"
+        "  --part NAME   measure the part of one process of the row replay, history or\n"
+        "                snapshot, and write its numbers, unprinted: what the row itself\n"
+        "                starts\n"
         "TARN_DRIVER chooses the driver, as for every program that uses Tarn.\n"
         "rows:\n",
         file);
@@ -123,9 +124,10 @@ static bool take_value(struct options *options, const char *option, const char *
     if (strcmp(option, "--row") == 0)
         return select_row(options, value);
     if (strcmp(option, "--part") == 0) {
-        options->part = strcmp(value, "replay") == 0    ? bench_part_replay
-                        : strcmp(value, "history") == 0 ? bench_part_history
-                                                        : NULL;
+        options->part = strcmp(value, "replay") == 0     ? bench_part_replay
+                        : strcmp(value, "history") == 0  ? bench_part_history
+                        : strcmp(value, "snapshot") == 0 ? bench_part_snapshot
+                                                         : NULL;
         return options->part != NULL;
     }
     if (strcmp(option, "--out") == 0) {

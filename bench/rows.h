@@ -39,6 +39,8 @@ void bench_row_audit(const struct bench *bench);         /* row_audit.c */
 void bench_row_replay(const struct bench *bench);        /* row_replay.c */
 void bench_part_replay(const struct bench *bench);       /* its part in one process */
 void bench_row_checkpoint(const struct bench *bench);    /* row_checkpoint.c */
+void bench_row_snapshot(const struct bench *bench);      /* row_snapshot.c */
+void bench_part_snapshot(const struct bench *bench);     /* its part in one process */
 void bench_row_contents(const struct bench *bench);      /* row_contents.c */
 
 #endif

@@ -63,6 +63,7 @@ int main(int count, char **words)
 
     tarn_device_options with_history = TARN_DEVICE_OPTIONS_INIT;
     with_history.history_bytes = 1024 * 1024;
+    with_history.history_stacks = TARN_HISTORY_FRAMES;
     tarn_device *device = NULL;
     CHECK(tarn_device_open(0, &with_history, &device));
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;

@@ -22,7 +22,8 @@
 extern "C" {
 #endif
 
-/* A run of bytes. The blocks of a segment tile it. Bytes and sequence of a free block are 0. */
+/* A run of bytes. The blocks of a segment tile it, and no two free ones touch each other. Bytes and
+ * sequence of a free block are 0. */
 typedef struct tarn_snapshot_block {
     void *address;
     /* as requested */
@@ -104,9 +105,15 @@ typedef struct tarn_snapshot {
 } tarn_snapshot;
 
 /* Takes a snapshot of a pool, or of all pools of the device where pool is NULL. It shows a single
- * moment: all pools of the snapshot are stopped together, until they are copied. Calls of other
- * threads that change these pools wait meanwhile: some nanoseconds for each block, and until a
- * growing pool is done. Replays go on.
+ * moment: all pools of the snapshot are stopped together. Calls of other threads that change these
+ * pools wait meanwhile, and until a growing pool is done. Replays go on.
+ *
+ * Where the device keeps a history (tarn_device_options.history_bytes), the live blocks come from
+ * there. Pools are stopped until chunks and pending blocks are copied: some ten nanoseconds for
+ * each, and for each stream. All blocks are copied while the pools are stopped, some ten
+ * nanoseconds for each, without a history, or with discarded blocks. This holds also where threads
+ * overwrite the history faster than it is read.
+ *
  * *snapshot: owned by the caller; end it with tarn_snapshot_destroy.
  *   INVALID_HANDLE    The device; or the pool, which is not NULL.
  *   INVALID_ARGUMENT  snapshot is NULL.
@@ -134,9 +141,11 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_snapshot_add_history(tarn_snapshot *sn
 typedef tarn_status (*tarn_writer)(const void *bytes, size_t count, void *user);
 
 /* Writes the snapshot as PyTorch 2.11 writes its own: a dictionary, pickled by protocol 2. Its
- * device_traces are empty, unless tarn_snapshot_add_history has added events. The writer gets up to
- * 64 KiB at a time. The bytes depend on the snapshot alone. The caller keeps the snapshot until the
- * call returns.
+ * device_traces are empty, unless tarn_snapshot_add_history has added events. Blocks and
+ * allocations have the frames of their stacks, where the device keeps stacks
+ * (tarn_device_options.history_stacks). The writer gets up to 64 KiB at a time. The bytes depend on
+ * the snapshot alone, but for names of functions whose module has gone since. The caller keeps the
+ * snapshot until the call returns.
  *   INVALID_ARGUMENT  snapshot or writer is NULL.
  *   HOST_MEMORY
  *   LIMIT             The writer answered so: there is no room for more.

@@ -197,6 +197,8 @@ bool tn_block_set_tag(struct tn_block_store *store, struct tn_block *block, uint
     if (!add_tags(store, slab))
         return false;
     slab->tags[block - slab->records] = (struct tn_block_tag){block->sequence, value};
+    if (slab->table != NULL)
+        tn_history_set_tag(&slab->table->entries[block - slab->records], block->sequence, value);
     TN_ASSERT(tn_block_tag(block) == value);
     return true;
 }

@@ -36,7 +36,9 @@ struct tn_history_entry {
     atomic_uint_fast64_t requested; /* bytes */
     atomic_uint_fast64_t units;     /* of 512 bytes: what the block has */
     atomic_uint_fast64_t stack;     /* the id of its allocation's stack; 0: none was taken */
-    uint64_t unused[3];
+    atomic_uint_fast64_t tagged;    /* the number of the block that has the tag; 0: none has */
+    atomic_uint_fast64_t tag;
+    uint64_t unused;
 };
 
 struct tn_history_table {
@@ -56,6 +58,25 @@ struct tn_history_tables {
     struct tn_history_table *spare;
     size_t count; /* with those that are spare */
 };
+
+/* Each block of the entry has a number of its own, so no free clears a tag. */
+static inline void tn_history_set_tag(struct tn_history_entry *entry, uint64_t number, uint64_t tag)
+{
+    atomic_store_explicit(&entry->tagged, 0, memory_order_release);
+    atomic_store_explicit(&entry->tag, tag, memory_order_release);
+    atomic_store_explicit(&entry->tagged, number, memory_order_release);
+}
+
+/* The tag of the block with this number; 0: none, or it gets one at the moment. */
+static inline uint64_t tn_history_tag(const struct tn_history_entry *entry, uint64_t number)
+{
+    uint64_t tag;
+
+    if (atomic_load_explicit(&entry->tagged, memory_order_acquire) != number)
+        return 0;
+    tag = atomic_load_explicit(&entry->tag, memory_order_acquire);
+    return atomic_load_explicit(&entry->tagged, memory_order_acquire) == number ? tag : 0;
+}
 
 /* An empty table; NULL: no memory. pool: its number, not 0. */
 struct tn_history_table *tn_history_table_take(struct tn_history_tables *tables, uint64_t pool);

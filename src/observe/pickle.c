@@ -7,11 +7,14 @@
  * thousand items at a time would avoid. Readers of lists have them in memory anyway. */
 #include "observe/pickle.h"
 
+#include <endian.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/hot.h"
 
 enum opcode {
     PROTO = 0x80,
@@ -32,6 +35,8 @@ enum opcode {
     BINUNICODE = 'X',
     BINPUT = 'q',
     BINGET = 'h',
+    LONG_BINPUT = 'r',
+    LONG_BINGET = 'j',
 };
 
 enum { PROTOCOL = 2 };
@@ -43,7 +48,7 @@ static void flush(struct tn_pickle *pickle)
     pickle->used = 0;
 }
 
-static void put(struct tn_pickle *pickle, const void *bytes, size_t count)
+static TN_APART void put(struct tn_pickle *pickle, const void *bytes, size_t count)
 {
     const unsigned char *from = bytes;
 
@@ -61,22 +66,31 @@ static void put(struct tn_pickle *pickle, const void *bytes, size_t count)
     TN_ASSERT(pickle->used < TN_PICKLE_BYTES);
 }
 
-static void put_opcode(struct tn_pickle *pickle, enum opcode opcode)
+/* Up to eight bytes, the lowest first: nearly always eight are written, and count of them kept. */
+static TN_ALWAYS_INLINE void put_few(struct tn_pickle *pickle, uint64_t bytes, size_t count)
 {
-    unsigned char byte = (unsigned char)opcode;
+    const uint64_t low_first = htole64(bytes);
 
-    put(pickle, &byte, 1);
+    TN_ASSERT(count <= sizeof low_first);
+    if (TN_LIKELY(pickle->used + sizeof low_first < TN_PICKLE_BYTES)) {
+        memcpy(pickle->buffer + pickle->used, &low_first, sizeof low_first);
+        pickle->used += count;
+    } else {
+        put(pickle, &low_first, count);
+    }
 }
 
-/* The lowest bytes of a value, the lowest first. */
-static void put_low(struct tn_pickle *pickle, uint64_t value, size_t count)
+static TN_ALWAYS_INLINE void put_opcode(struct tn_pickle *pickle, enum opcode opcode)
 {
-    unsigned char bytes[8];
+    put_few(pickle, opcode, 1);
+}
 
-    TN_ASSERT(count <= sizeof bytes);
-    for (size_t i = 0; i < count; i++)
-        bytes[i] = (unsigned char)(value >> 8 * i);
-    put(pickle, bytes, count);
+/* An opcode, and the lowest bytes of a value. */
+static TN_ALWAYS_INLINE void put_with(struct tn_pickle *pickle, enum opcode opcode, uint64_t value,
+                                      size_t count)
+{
+    TN_ASSERT(count < sizeof value);
+    put_few(pickle, value << 8 | opcode, count + 1);
 }
 
 tarn_status tn_pickle_begin(struct tn_pickle *pickle, tn_pickle_sink sink, void *context)
@@ -86,8 +100,7 @@ tarn_status tn_pickle_begin(struct tn_pickle *pickle, tn_pickle_sink sink, void 
     if (pickle->buffer == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a buffer of %d bytes",
                        (int)TN_PICKLE_BYTES);
-    put_opcode(pickle, PROTO);
-    put_low(pickle, PROTOCOL, 1);
+    put_with(pickle, PROTO, PROTOCOL, 1);
     return TARN_OK;
 }
 
@@ -104,8 +117,7 @@ tarn_status tn_pickle_end(struct tn_pickle *pickle)
 static void begin(struct tn_pickle *pickle, enum opcode empty)
 {
     pickle->depth += 1;
-    put_opcode(pickle, empty);
-    put_opcode(pickle, MARK);
+    put_with(pickle, empty, MARK, 1);
 }
 
 static void end(struct tn_pickle *pickle, enum opcode all)
@@ -138,28 +150,23 @@ void tn_pickle_end_dict(struct tn_pickle *pickle)
 /* The bytes of a number in two's complement: the highest bit of the last one is the sign. */
 static size_t bytes_of(int64_t value)
 {
-    size_t count = 1;
+    const uint64_t magnitude = value < 0 ? ~(uint64_t)value : (uint64_t)value;
 
-    while (count < 8 && value >> (8 * count - 1) != 0 && value >> (8 * count - 1) != -1)
-        count += 1;
-    return count;
+    TN_ASSERT(magnitude <= INT64_MAX);
+    return magnitude == 0 ? 1 : (tn_log2_floor(magnitude) + 1) / 8 + 1;
 }
 
 void tn_pickle_integer(struct tn_pickle *pickle, int64_t value)
 {
     if (value >= 0 && value <= UINT8_MAX) {
-        put_opcode(pickle, BININT1);
-        put_low(pickle, (uint64_t)value, 1);
+        put_with(pickle, BININT1, (uint64_t)value, 1);
     } else if (value >= 0 && value <= UINT16_MAX) {
-        put_opcode(pickle, BININT2);
-        put_low(pickle, (uint64_t)value, 2);
+        put_with(pickle, BININT2, (uint64_t)value, 2);
     } else if (value >= INT32_MIN && value <= INT32_MAX) {
-        put_opcode(pickle, BININT);
-        put_low(pickle, (uint64_t)value, 4);
+        put_with(pickle, BININT, (uint64_t)value, 4);
     } else {
-        put_opcode(pickle, LONG1);
-        put_low(pickle, bytes_of(value), 1);
-        put_low(pickle, (uint64_t)value, bytes_of(value));
+        put_with(pickle, LONG1, bytes_of(value), 1);
+        put_few(pickle, (uint64_t)value, bytes_of(value));
     }
 }
 
@@ -170,7 +177,7 @@ void tn_pickle_float(struct tn_pickle *pickle, double value)
 
     memcpy(&bits, &value, sizeof bits);
     put_opcode(pickle, BINFLOAT);
-    put_low(pickle, __builtin_bswap64(bits), sizeof bits);
+    put_few(pickle, __builtin_bswap64(bits), sizeof bits);
 }
 
 void tn_pickle_boolean(struct tn_pickle *pickle, bool value)
@@ -190,20 +197,30 @@ void tn_pickle_string(struct tn_pickle *pickle, const char *text)
     size_t length = strlen(text);
 
     TN_ASSERT(length <= UINT32_MAX);
-    put_opcode(pickle, BINUNICODE);
-    put_low(pickle, length, 4);
+    put_with(pickle, BINUNICODE, length, 4);
     put(pickle, text, length);
 }
 
 void tn_pickle_word(struct tn_pickle *pickle, unsigned number, const char *text)
 {
     TN_ASSERT(number < TN_PICKLE_WORDS);
-    if (pickle->known[number]) {
-        put_opcode(pickle, BINGET);
-    } else {
-        tn_pickle_string(pickle, text);
-        put_opcode(pickle, BINPUT);
+    if (TN_LIKELY(pickle->known[number])) {
+        put_with(pickle, BINGET, number, 1);
+        return;
     }
-    put_low(pickle, number, 1);
+    tn_pickle_string(pickle, text);
+    put_with(pickle, BINPUT, number, 1);
     pickle->known[number] = true;
+}
+
+void tn_pickle_keep(struct tn_pickle *pickle, uint32_t number)
+{
+    TN_ASSERT(number >= TN_PICKLE_WORDS);
+    put_with(pickle, LONG_BINPUT, number, 4);
+}
+
+void tn_pickle_again(struct tn_pickle *pickle, uint32_t number)
+{
+    TN_ASSERT(number >= TN_PICKLE_WORDS);
+    put_with(pickle, LONG_BINGET, number, 4);
 }

@@ -59,4 +59,9 @@ void tn_pickle_string(struct tn_pickle *pickle, const char *text);
  * to this text alone. */
 void tn_pickle_word(struct tn_pickle *pickle, unsigned number, const char *text);
 
+/* The value that was just written gets a number, at least TN_PICKLE_WORDS, and is written again by
+ * this number alone. Readers get the same object each time. */
+void tn_pickle_keep(struct tn_pickle *pickle, uint32_t number);
+void tn_pickle_again(struct tn_pickle *pickle, uint32_t number);
+
 #endif

@@ -14,68 +14,53 @@
  * came during the copy would be the larger part of its time. */
 #include "observe/snapshot.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "base/clock.h"
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
 #include "observe/extents.h"
 #include "observe/lists.h"
+#include "observe/snapshot_live.h"
+#include "observe/snapshot_parts.h"
 #include "pools/pool.h"
 #include "pools/visit.h"
 
-struct snapshot_counts {
-    size_t pools;
-    size_t segments;
-    size_t blocks;
-};
-
 struct taking {
-    struct snapshot_counts need; /* an upper bound, when last counted */
-    struct snapshot_counts room;
-    struct snapshot_counts used;
+    struct tn_snapshot_counts need; /* an upper bound, when last counted */
+    struct tn_snapshot_counts room;
+    struct tn_snapshot_counts used;
     unsigned tries;
     struct tn_snapshot *made; /* has the room; NULL: there is none */
-    tarn_snapshot_pool *pools;
-    tarn_snapshot_segment *segments;
-    tarn_snapshot_block *blocks;
+    struct tn_snapshot_arrays at;
 };
 
-static size_t count_pending(const tarn_pool *pool)
-{
-    size_t count = 0;
-
-    for (const struct tn_block *block = pool->pending.first; block != NULL;
-         block = tn_block_cold(block)->pending_next)
-        count += 1;
-    return count;
-}
-
-/* The counters leave out PENDING blocks that have ended. */
+/* PENDING blocks that have ended are FREE here, and are counted by nobody. */
 static bool count_pool(tarn_pool *pool, void *context)
 {
-    struct snapshot_counts *need = context;
-    size_t pending =
-        pool->pending.ended_bytes > 0 ? count_pending(pool) : (size_t)tn_pool_pending_count(pool);
+    struct tn_snapshot_counts *need = context;
 
     TN_ASSERT(tn_pool_is_locked(pool));
     need->pools += 1;
     need->segments += pool->chunks.ids;
-    need->blocks +=
-        2 * (tn_pool_live_count(pool) + pending + tn_pool_discarded_count(pool)) + pool->chunks.ids;
+    need->blocks += 2 * (tn_pool_live_count(pool) + (size_t)tn_pool_pending_count(pool) +
+                         tn_pool_discarded_count(pool)) +
+                    pool->chunks.ids;
     return false;
 }
 
 /* Adds the block to the newest segment. */
 static void add_block(struct taking *taking, const struct tn_block *block)
 {
-    tarn_snapshot_segment *segment = &taking->segments[taking->used.segments - 1];
-    tarn_snapshot_block *made = &taking->blocks[taking->used.blocks];
+    tarn_snapshot_segment *segment = &taking->at.segments[taking->used.segments - 1];
+    tarn_snapshot_block *made = &taking->at.blocks[taking->used.blocks];
     tarn_extent_state state = tn_extent_state(block);
     size_t bytes = tn_block_bytes(block);
 
+    if (state == TARN_EXTENT_FREE && segment->block_count > 0 &&
+        made[-1].state == TARN_EXTENT_FREE) { /* pending blocks that have ended are FREE here */
+        made[-1].block_bytes += bytes;
+        segment->bytes += bytes;
+        return;
+    }
     TN_ASSERT(taking->used.blocks < taking->room.blocks);
     *made = (tarn_snapshot_block){.address = (void *)(uintptr_t)tn_block_address(block),
                                   .block_bytes = bytes,
@@ -83,6 +68,8 @@ static void add_block(struct taking *taking, const struct tn_block *block)
     taking->used.blocks += 1;
     segment->bytes += bytes;
     segment->block_count += 1;
+    taking->at.stacks[taking->used.blocks - 1] =
+        state != TARN_EXTENT_FREE ? tn_snapshot_stack_of_record(block) : 0;
     if (state == TARN_EXTENT_FREE)
         return;
     made->bytes = block->requested;
@@ -94,31 +81,17 @@ static void add_block(struct taking *taking, const struct tn_block *block)
         segment->allocated_bytes += bytes;
 }
 
-/* In a capture the order has the handle of its stream, odd for a thread's own default stream. */
-static void describe_order(const struct tn_arena *arena, tarn_snapshot_segment *segment)
-{
-    const struct tn_order order = arena->order;
-
-    segment->capture_id = order.capture_id;
-    if (order.capture_id != 0 && order.stream_id % 2 == 0)
-        segment->stream = (tarn_stream)(uintptr_t)order.stream_id;
-    if (order.capture_id != 0 || tn_order_equal(order, TN_ORDER_NONE))
-        return;
-    segment->stream = (tarn_stream)atomic_load_explicit(&arena->stream, memory_order_relaxed);
-    segment->stream_id = order.stream_id;
-}
-
 static void add_segment(struct taking *taking, const struct tn_heap *owner,
                         const struct tn_block *first)
 {
-    tarn_snapshot_segment *made = &taking->segments[taking->used.segments];
+    tarn_snapshot_segment *made = &taking->at.segments[taking->used.segments];
 
     TN_ASSERT(taking->used.segments < taking->room.segments);
     *made = (tarn_snapshot_segment){.address = (void *)(uintptr_t)tn_block_address(first),
-                                    .pool = &taking->pools[taking->used.pools],
-                                    .blocks = &taking->blocks[taking->used.blocks],
+                                    .pool = &taking->at.pools[taking->used.pools],
+                                    .blocks = &taking->at.blocks[taking->used.blocks],
                                     .is_small = owner->kind == TN_HEAP_SMALL};
-    describe_order(owner->arena, made);
+    tn_snapshot_describe_order(owner->arena, made);
     taking->used.segments += 1;
 }
 
@@ -165,31 +138,21 @@ static void copy_segment(struct taking *taking, tarn_snapshot_pool *pool,
         owner = heap;
     }
     for (size_t i = first; i < taking->used.segments; i++) {
-        taking->segments[i].held_bytes = held_bytes_of(segment, &taking->segments[i]);
-        pool->mapped_bytes += taking->segments[i].bytes;
+        taking->at.segments[i].held_bytes = held_bytes_of(segment, &taking->at.segments[i]);
+        pool->mapped_bytes += taking->at.segments[i].bytes;
     }
 }
 
 static bool copy_pool(tarn_pool *pool, void *context)
 {
     struct taking *taking = context;
-    tarn_snapshot_pool *made = &taking->pools[taking->used.pools];
+    tarn_snapshot_pool *made = &taking->at.pools[taking->used.pools];
 
     TN_ASSERT(tn_pool_is_locked(pool));
     if (!tn_pool_is_listed(pool))
         return false;
     TN_ASSERT(taking->used.pools < taking->room.pools);
-    *made = (tarn_snapshot_pool){
-        .number = pool->holds.pool_serial,
-        .kind = tn_pool_kind(pool),
-        .capture_count = pool->holds.open_count,
-        .graph_count = pool->claims.graph_count,
-        .held_graph_count = tn_holds_count_graphs(&pool->holds),
-        .checkpoint_count = pool->claims.checkpoint_count,
-        .route_count = pool->claims.route_count,
-    };
-    made->pool = tn_pool_handle(pool, made->kind);
-    (void)snprintf(made->name, sizeof made->name, "%s", pool->name);
+    tn_snapshot_describe_pool(pool, made);
     for (const struct tn_segment *segment = tn_pool_first_segment(pool); segment != NULL;
          segment = tn_pool_next_segment(pool, segment))
         copy_segment(taking, made, segment);
@@ -208,26 +171,18 @@ static bool is_enough(const struct taking *taking)
  * after each try. False: no memory. */
 static bool make_room(struct taking *taking)
 {
-    const struct snapshot_counts *need = &taking->need;
+    const struct tn_snapshot_counts *need = &taking->need;
     const unsigned shift = taking->tries < 3 ? 3 - taking->tries : 0;
-    size_t bytes;
 
     taking->tries += 1;
-    taking->room.pools = need->pools + (need->pools >> shift) + 1;
-    taking->room.segments = need->segments + (need->segments >> shift) + 8;
-    taking->room.blocks = need->blocks + (need->blocks >> shift) + 64;
-    bytes = sizeof *taking->made + taking->room.pools * sizeof *taking->pools +
-            taking->room.segments * sizeof *taking->segments +
-            taking->room.blocks * sizeof *taking->blocks;
+    taking->room = (struct tn_snapshot_counts){
+        .pools = need->pools + (need->pools >> shift) + 1,
+        .segments = need->segments + (need->segments >> shift) + 8,
+        .blocks = need->blocks + (need->blocks >> shift) + 64,
+    };
     tn_host_free(taking->made);
-    taking->made = tn_host_alloc(1, bytes);
-    if (taking->made == NULL)
-        return false;
-    tn_host_touch(taking->made, bytes);
-    taking->pools = (tarn_snapshot_pool *)(void *)(taking->made + 1);
-    taking->segments = (tarn_snapshot_segment *)(void *)(taking->pools + taking->room.pools);
-    taking->blocks = (tarn_snapshot_block *)(void *)(taking->segments + taking->room.segments);
-    return true;
+    taking->made = tn_snapshot_make(&taking->room, &taking->at);
+    return taking->made != NULL;
 }
 
 /* The next two copy what there is room for, or say what is needed. */
@@ -260,58 +215,37 @@ static bool copy_all(tarn_device *device, struct taking *taking)
     return copied;
 }
 
-static int compare_addresses(const void *a, const void *b)
+struct tn_snapshot *tn_snapshot_take_by_walk(tarn_device *device, tarn_pool *pool)
 {
-    uintptr_t left = (uintptr_t)((const tarn_snapshot_segment *)a)->address;
-    uintptr_t right = (uintptr_t)((const tarn_snapshot_segment *)b)->address;
+    struct taking taking = {.made = NULL};
 
-    return left < right ? -1 : left > right;
-}
-
-static void describe_device(const tarn_device *device, struct tn_snapshot *made)
-{
-    made->taken = tn_clock_nanoseconds(CLOCK_MONOTONIC);
-    made->clock_offset = tn_clock_nanoseconds(CLOCK_REALTIME) - made->taken;
-    made->events = NULL;
-    made->event_count = 0;
-    made->read.device = device->gpu.ordinal;
-    made->record_stream_reuse = !device->no_record_stream_reuse;
-    for (size_t i = 0; i < TARN_ROUNDUP_SIZES; i++) {
-        unsigned shift = device->rounding.shifts[i];
-
-        made->roundup_divisions[i] = shift != 0 ? (uint32_t)1 << shift : 0;
+    while (!(pool != NULL ? copy_one(pool, &taking) : copy_all(device, &taking))) {
+        if (!make_room(&taking))
+            return NULL;
+        taking.need = (struct tn_snapshot_counts){.blocks = 0};
     }
+    tn_snapshot_finish(taking.made, &taking.at, &taking.used);
+    return taking.made;
 }
 
 tarn_status tn_snapshot_take(tarn_device *device, tarn_pool *pool, tarn_snapshot **snapshot)
 {
-    struct taking taking = {.made = NULL};
-    struct tn_snapshot *made;
+    struct tn_snapshot *made = NULL;
 
     TN_ASSERT(tn_lock_none_held() && (pool == NULL || pool->device == device));
-    while (!(pool != NULL ? copy_one(pool, &taking) : copy_all(device, &taking))) {
-        if (!make_room(&taking))
-            return tn_fail(TARN_ERR_HOST_MEMORY,
-                           "no host memory for a snapshot of up to %zu blocks", taking.room.blocks);
-        taking.need = (struct snapshot_counts){.blocks = 0};
+    if (device->history.file.head != NULL)
+        made = tn_snapshot_take_live(device, pool);
+    if (made == NULL)
+        made = tn_snapshot_take_by_walk(device, pool);
+    if (made == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a snapshot");
+    tn_snapshot_describe_device(device, made);
+    if (!tn_snapshot_stacks_copy(&made->stacks, device)) {
+        tn_host_free(made);
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for the stacks of a snapshot");
     }
-    made = taking.made;
-    qsort(taking.segments, taking.used.segments, sizeof *taking.segments, compare_addresses);
-    made->read.pool_count = taking.used.pools;
-    made->read.pools = taking.pools;
-    made->read.segment_count = taking.used.segments;
-    made->read.segments = taking.segments;
-    made->read.block_count = taking.used.blocks;
-    describe_device(device, made);
     tn_note_write(tn_device_ring(device), TN_NOTE_SNAPSHOT,
                   pool != NULL ? pool->holds.pool_serial : 0, TN_OPERANDS(made->read.block_count));
     *snapshot = &made->read;
     return TARN_OK;
-}
-
-void tn_snapshot_drop(struct tn_snapshot *snapshot)
-{
-    if (snapshot != NULL)
-        tn_host_free(snapshot->events);
-    tn_host_free(snapshot);
 }

@@ -14,7 +14,7 @@
 #include "base/fork.h"
 #include "base/user_code.h"
 #include "driver/open.h"
-#include "observe/pickle.h"
+#include "observe/pickle_frames.h"
 
 /* Strings that come with each block or segment. */
 #define WORDS(X)                                                                                   \
@@ -63,7 +63,14 @@ static const char *const texts[] = {
 #define WORD_TEXT(name, text) text,
     WORDS(WORD_TEXT)};
 
-_Static_assert((int)WORD_COUNT <= (int)TN_PICKLE_WORDS, "a pickle has room for all words");
+/* Three are the frames'. */
+_Static_assert((int)WORD_COUNT <= (int)TN_PICKLE_WORDS - 3, "a pickle has room for all words");
+
+struct pickling {
+    const struct tn_snapshot *snapshot;
+    struct tn_pickle pickle;
+    struct tn_pickle_frames frames;
+};
 
 static void put_word(struct tn_pickle *pickle, enum word word)
 {
@@ -76,12 +83,10 @@ static void put_integer(struct tn_pickle *pickle, enum word key, uint64_t value)
     tn_pickle_integer(pickle, (int64_t)value);
 }
 
-/* No snapshot has stacks so far. */
-static void put_frames(struct tn_pickle *pickle)
+static void put_frames(struct pickling *pickling, uint32_t stack)
 {
-    put_word(pickle, FRAMES);
-    tn_pickle_begin_list(pickle);
-    tn_pickle_end_list(pickle);
+    put_word(&pickling->pickle, FRAMES);
+    tn_pickle_frames_put(&pickling->frames, &pickling->pickle, stack);
 }
 
 /* The user of a DISCARDED block has not freed it. */
@@ -98,15 +103,17 @@ static enum word word_of(tarn_extent_state state)
     }
 }
 
-static void put_block(struct tn_pickle *pickle, const tarn_snapshot_block *block)
+static void put_block(struct pickling *pickling, const tarn_snapshot_block *block)
 {
+    struct tn_pickle *pickle = &pickling->pickle;
+
     tn_pickle_begin_dict(pickle);
     put_integer(pickle, ADDRESS, (uintptr_t)block->address);
     put_integer(pickle, SIZE, block->block_bytes);
     put_integer(pickle, REQUESTED_SIZE, block->bytes);
     put_word(pickle, STATE);
     put_word(pickle, word_of(block->state));
-    put_frames(pickle);
+    put_frames(pickling, tn_snapshot_stack_of(pickling->snapshot, block));
     tn_pickle_end_dict(pickle);
 }
 
@@ -119,10 +126,12 @@ static void put_pool(struct tn_pickle *pickle, const tarn_snapshot_pool *pool)
     tn_pickle_pair(pickle, 0, is_default ? 0 : (int64_t)pool->number);
 }
 
-static void put_segment(struct tn_pickle *pickle, int device, const tarn_snapshot_segment *segment)
+static void put_segment(struct pickling *pickling, const tarn_snapshot_segment *segment)
 {
+    struct tn_pickle *pickle = &pickling->pickle;
+
     tn_pickle_begin_dict(pickle);
-    put_integer(pickle, DEVICE, (uint64_t)device);
+    put_integer(pickle, DEVICE, (uint64_t)pickling->snapshot->read.device);
     put_integer(pickle, ADDRESS, (uintptr_t)segment->address);
     put_integer(pickle, TOTAL_SIZE, segment->bytes);
     put_integer(pickle, ALLOCATED_SIZE, segment->allocated_bytes);
@@ -134,25 +143,27 @@ static void put_segment(struct tn_pickle *pickle, int device, const tarn_snapsho
     put_pool(pickle, segment->pool);
     put_word(pickle, IS_EXPANDABLE);
     tn_pickle_boolean(pickle, true);
-    put_frames(pickle);
+    put_frames(pickling, TN_STACKS_NONE);
     put_word(pickle, BLOCKS);
     tn_pickle_begin_list(pickle);
     for (size_t i = 0; i < segment->block_count; i++)
-        put_block(pickle, &segment->blocks[i]);
+        put_block(pickling, &segment->blocks[i]);
     tn_pickle_end_list(pickle);
     tn_pickle_end_dict(pickle);
 }
 
-static void put_segments(struct tn_pickle *pickle, const tarn_snapshot *snapshot)
+static void put_segments(struct pickling *pickling)
 {
-    tn_pickle_string(pickle, "segments");
-    tn_pickle_begin_list(pickle);
+    const tarn_snapshot *snapshot = &pickling->snapshot->read;
+
+    tn_pickle_string(&pickling->pickle, "segments");
+    tn_pickle_begin_list(&pickling->pickle);
     for (size_t i = 0; i < snapshot->segment_count; i++)
-        put_segment(pickle, snapshot->device, &snapshot->segments[i]);
-    tn_pickle_end_list(pickle);
+        put_segment(pickling, &snapshot->segments[i]);
+    tn_pickle_end_list(&pickling->pickle);
 }
 
-static void put_event(struct tn_pickle *pickle, const struct tn_trace_event *event)
+static void put_event(struct pickling *pickling, const struct tn_trace_event *event)
 {
     static const enum word actions[] = {
         [TN_TRACE_ALLOC] = ALLOC,
@@ -163,6 +174,7 @@ static void put_event(struct tn_pickle *pickle, const struct tn_trace_event *eve
         [TN_TRACE_OOM] = OOM,
         [TN_TRACE_SNAPSHOT] = SNAPSHOT,
     };
+    struct tn_pickle *pickle = &pickling->pickle;
 
     tn_pickle_begin_dict(pickle);
     put_word(pickle, ACTION);
@@ -177,13 +189,15 @@ static void put_event(struct tn_pickle *pickle, const struct tn_trace_event *eve
     put_word(pickle, NOT_KNOWN);
     put_word(pickle, USER_METADATA);
     put_word(pickle, EMPTY);
-    put_frames(pickle);
+    put_frames(pickling, event->stack);
     tn_pickle_end_dict(pickle);
 }
 
 /* A list for each device up to this one: readers choose by ordinal. */
-static void put_traces(struct tn_pickle *pickle, const struct tn_snapshot *snapshot)
+static void put_traces(struct pickling *pickling)
 {
+    const struct tn_snapshot *snapshot = pickling->snapshot;
+    struct tn_pickle *pickle = &pickling->pickle;
     const int device = snapshot->read.device;
 
     tn_pickle_string(pickle, "device_traces");
@@ -191,7 +205,7 @@ static void put_traces(struct tn_pickle *pickle, const struct tn_snapshot *snaps
     for (int ordinal = 0; ordinal <= device; ordinal++) {
         tn_pickle_begin_list(pickle);
         for (size_t i = 0; ordinal == device && i < snapshot->event_count; i++)
-            put_event(pickle, &snapshot->events[i]);
+            put_event(pickling, &snapshot->events[i]);
         tn_pickle_end_list(pickle);
     }
     tn_pickle_end_list(pickle);
@@ -280,22 +294,34 @@ static tarn_status write_part(void *context, const void *bytes, size_t count)
     return TARN_OK;
 }
 
+static void put_all(struct pickling *pickling)
+{
+    struct tn_pickle *pickle = &pickling->pickle;
+
+    tn_pickle_begin_dict(pickle);
+    put_segments(pickling);
+    put_traces(pickling);
+    put_settings(pickle, pickling->snapshot);
+    tn_pickle_string(pickle, "external_annotations");
+    tn_pickle_begin_list(pickle);
+    tn_pickle_end_list(pickle);
+    tn_pickle_end_dict(pickle);
+}
+
 tarn_status tn_snapshot_write_pytorch(const struct tn_snapshot *snapshot, tarn_writer writer,
                                       void *user)
 {
     struct writing writing = {.writer = writer, .user = user};
-    struct tn_pickle pickle;
-    tarn_status status = tn_pickle_begin(&pickle, write_part, &writing);
+    struct pickling pickling = {.snapshot = snapshot};
+    tarn_status status = tn_pickle_frames_begin(&pickling.frames, &snapshot->stacks);
 
     if (status != TARN_OK)
         return status;
-    tn_pickle_begin_dict(&pickle);
-    put_segments(&pickle, &snapshot->read);
-    put_traces(&pickle, snapshot);
-    put_settings(&pickle, snapshot);
-    tn_pickle_string(&pickle, "external_annotations");
-    tn_pickle_begin_list(&pickle);
-    tn_pickle_end_list(&pickle);
-    tn_pickle_end_dict(&pickle);
-    return tn_pickle_end(&pickle);
+    status = tn_pickle_begin(&pickling.pickle, write_part, &writing);
+    if (status == TARN_OK) {
+        put_all(&pickling);
+        status = tn_pickle_end(&pickling.pickle);
+    }
+    tn_pickle_frames_end(&pickling.frames);
+    return status;
 }

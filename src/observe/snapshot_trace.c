@@ -217,6 +217,7 @@ static void put_event(struct tracing *tracing, const struct tn_told_event *event
         return; /* not known */
     if (event->kind != TN_HISTORY_FREE) {
         put(tracing, TN_TRACE_ALLOC, block->address, block->requested, &owner, event->since);
+        tracing->events[tracing->count - 1].stack = (uint32_t)block->stack;
         return;
     }
     put(tracing, TN_TRACE_FREE_REQUESTED, block->address, block->requested, &owner, event->since);
@@ -279,7 +280,7 @@ tarn_status tn_snapshot_trace(tarn_device *device, struct tn_snapshot *snapshot)
         return status;
     tn_told_sort_by_time(&told);
     tracing.told = &told;
-    if (trace(&tracing)) {
+    if (trace(&tracing) && tn_snapshot_stacks_copy(&snapshot->stacks, device)) {
         tn_host_free(snapshot->events);
         snapshot->events = tracing.events;
         snapshot->event_count = tracing.count;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A snapshot written by the sample is what PyTorch 2.11 writes: keys, types, sums, and opcodes that its viewer reads.
+"""Snapshots of the sample and of a longer run are what PyTorch 2.11 writes: keys, types, sums, and opcodes that its
+viewer reads.
 
-TARN_SNAPSHOT_SAMPLE is the sample's program.
+TARN_SNAPSHOT_SAMPLE is the sample's program, TARN_SNAPSHOT_RUN the other one.
 """
 
 import copy
@@ -14,6 +15,7 @@ import subprocess
 import tempfile
 import unittest
 
+FRAME = {"filename": str, "line": int, "name": str}
 BLOCK = {"address": int, "size": int, "requested_size": int, "state": str, "frames": list}
 SEGMENT = {"device": int, "address": int, "total_size": int, "allocated_size": int, "active_size": int,
            "requested_size": int, "stream": int, "segment_type": str, "segment_pool_id": tuple, "is_expandable": bool,
@@ -51,6 +53,13 @@ def expect_keys(given, types):
         expect(type(given[key]) is kind, key, given[key])
 
 
+def check_frames(frames):
+    for frame in frames:
+        expect_keys(frame, FRAME)
+        expect(frame["filename"] and frame["name"], "a frame's texts", frame)
+        expect(frame["line"] >= 0, "line", frame)
+
+
 def check_segment(segment):
     expect_keys(segment, SEGMENT)
     expect(segment["segment_type"] in ("small", "large"), segment["segment_type"])
@@ -65,7 +74,8 @@ def check_segment(segment):
         expect(0 < block["size"] and block["size"] % 512 == 0, "size", block)
         expect(block["requested_size"] <= block["size"], "requested_size", block)
         expect((block["state"] == "inactive") == (block["requested_size"] == 0), "requested_size", block)
-        expect(block["frames"] == [], "frames")
+        check_frames(block["frames"])
+        expect(block["state"] != "inactive" or block["frames"] == [], "frames of a free block", block)
         sizes[block["state"]] += block["size"]
         at += block["size"]
     expect(at == segment["address"] + segment["total_size"], "total_size", segment)
@@ -84,6 +94,8 @@ def check_trace(trace, segments):
         expect(action in ACTIONS, "action", event)
         expect_keys(event, OOM if action == "oom" else EVENT)
         expect(event["time_us"] >= last, "order of time", event)
+        check_frames(event["frames"])
+        expect(action == "alloc" or event["frames"] == [], "frames", event)
         last = event["time_us"]
         if action == "alloc":
             expect(event["addr"] not in live, "alloc", event)
@@ -120,13 +132,58 @@ def check(snapshot):
     expect(len(snapshot["device_traces"]) > max(segment["device"] for segment in snapshot["segments"]), "traces")
 
 
+def run(program):
+    """The bytes that the program writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "snapshot.pickle"
+        subprocess.run([program, path], check=True, stdout=subprocess.DEVNULL)
+        return path.read_bytes()
+
+
+def check_opcodes(data):
+    """The viewer reads each opcode."""
+    found = [(opcode.name, argument) for opcode, argument, _ in pickletools.genops(data)]
+    expect({name for name, _ in found} <= OPCODES, "opcodes")
+    expect(found[0] == ("PROTO", 2), "protocol")
+    expect(found[-1][0] == "STOP", "end")
+    expect(all(abs(argument) < 1 << 63 for name, argument in found if name == "LONG1"), "integers")
+    pickletools.dis(data, io.StringIO())  # which fails unless the stack is empty at the end
+
+
+class Run(unittest.TestCase):
+    """Private pools, a checkpoint restored, a use on another stream, memory that is lacking."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.bytes = run(os.environ["TARN_SNAPSHOT_RUN"])
+        cls.snapshot = pickle.loads(cls.bytes)
+
+    def test_it_has_all_keys_types_and_sums(self):
+        check(self.snapshot)
+        check_opcodes(self.bytes)
+
+    def test_it_has_what_the_run_has_done(self):
+        trace = self.snapshot["device_traces"][0]
+        lacking = [event for event in trace if event["action"] == "oom"]
+        self.assertEqual([event["size"] for event in lacking], [(64 << 20) + 1])
+        pools = {segment["segment_pool_id"] for segment in self.snapshot["segments"]}
+        self.assertEqual(len(pools - {(0, 0)}), 2)
+        live = [block for segment in self.snapshot["segments"] for block in segment["blocks"]
+                if block["state"] == "active_allocated"]
+        self.assertEqual(len(live), 80, "of the checkpoint, and of the second pool")
+        bare = [block["requested_size"] for block in live if not block["frames"]]
+        self.assertEqual(bare, [700 * 16], "the block that the restore has revived")
+
+    def test_its_file_is_small(self):
+        events = len(self.snapshot["device_traces"][0])
+        self.assertGreater(events, 1500)
+        self.assertLess(len(self.bytes), 75 * events)
+
+
 class Snapshot(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "snapshot.pickle"
-            subprocess.run([os.environ["TARN_SNAPSHOT_SAMPLE"], path], check=True, stdout=subprocess.DEVNULL)
-            cls.bytes = path.read_bytes()
+        cls.bytes = run(os.environ["TARN_SNAPSHOT_SAMPLE"])
         cls.snapshot = pickle.loads(cls.bytes)
 
     def test_it_has_all_keys_types_and_sums(self):
@@ -146,15 +203,26 @@ class Snapshot(unittest.TestCase):
         self.assertEqual(len(streams), 1, "one stream, in its capture, too")
         self.assertNotIn(0, streams)
 
+    def test_blocks_have_the_frames_of_their_allocations(self):
+        sample = os.path.realpath(os.environ["TARN_SNAPSHOT_SAMPLE"])
+        blocks = {block["address"]: block["frames"] for segment in self.snapshot["segments"]
+                  for block in segment["blocks"] if block["state"] != "inactive"}
+        allocs = {event["addr"]: event["frames"] for event in self.snapshot["device_traces"][0]
+                  if event["action"] == "alloc"}
+        for address, frames in blocks.items():
+            self.assertGreater(len(frames), 0)
+            self.assertEqual(frames[0]["filename"], sample)
+            self.assertIn("11_snapshot", frames[0]["name"])
+            self.assertEqual(frames, allocs[address])
+        self.assertGreater(len({frames[0]["line"] for frames in blocks.values()}), 3, "each call has a place")
+
+    def test_a_frame_is_written_once(self):
+        frames = {id(frame): frame for segment in self.snapshot["segments"] for block in segment["blocks"]
+                  for frame in block["frames"]}
+        self.assertEqual(len(frames), len({tuple(frame.values()) for frame in frames.values()}))
+
     def test_the_viewer_reads_each_opcode(self):
-        found = [(opcode.name, argument) for opcode, argument, _ in pickletools.genops(self.bytes)]
-        self.assertLessEqual({name for name, _ in found}, OPCODES)
-        self.assertEqual(found[0], ("PROTO", 2))
-        self.assertEqual(found[-1][0], "STOP")
-        for name, argument in found:
-            if name == "LONG1":
-                self.assertLess(abs(argument), 1 << 63)
-        pickletools.dis(self.bytes, io.StringIO())  # which fails unless the stack is empty at the end
+        check_opcodes(self.bytes)
 
     def test_a_string_that_comes_often_is_written_once(self):
         for word in (b"requested_size", b"active_allocated", b"segment_pool_id"):
@@ -182,6 +250,9 @@ class Snapshot(unittest.TestCase):
         def forget(snapshot):
             snapshot["device_traces"].clear()
 
+        def lose_line(snapshot):
+            next(block for block in snapshot["segments"][0]["blocks"] if block["frames"])["frames"][0].pop("line")
+
         def lose_event(snapshot):
             trace = snapshot["device_traces"][0]
             trace.remove(next(event for event in trace if event["action"] == "alloc"))
@@ -189,7 +260,7 @@ class Snapshot(unittest.TestCase):
         def go_back(snapshot):
             snapshot["device_traces"][0].reverse()
 
-        for change in (lose_key, leave_gap, swap, rename, list_pool, grow, forget, lose_event, go_back):
+        for change in (lose_key, leave_gap, swap, rename, list_pool, grow, forget, lose_line, lose_event, go_back):
             changed = copy.deepcopy(self.snapshot)
             change(changed)
             with self.assertRaises((Wrong, IndexError), msg=change.__name__):

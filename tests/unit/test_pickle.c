@@ -52,6 +52,16 @@ static void expect(const char *bytes, size_t count)
 
 GROUP(values, begin)
 
+TEST(values, a_value_that_was_kept_is_named_by_its_number)
+{
+    tn_pickle_begin_list(&pickle);
+    tn_pickle_end_list(&pickle);
+    tn_pickle_keep(&pickle, 64);
+    tn_pickle_again(&pickle, 64);
+    tn_pickle_again(&pickle, 0x12345678);
+    EXPECT("](er\x40\0\0\0j\x40\0\0\0j\x78\x56\x34\x12");
+}
+
 TEST(values, an_integer_takes_the_fewest_bytes)
 {
     static const struct {

@@ -34,6 +34,11 @@ static tarn_snapshot *take(tarn_pool *of)
     return snapshot;
 }
 
+static void drop(const tarn_snapshot *snapshot)
+{
+    tn_snapshot_drop((struct tn_snapshot *)(uintptr_t)snapshot);
+}
+
 GROUP(snapshot, make_pool)
 
 TEST(snapshot, a_pool_without_memory_is_there)
@@ -44,7 +49,7 @@ TEST(snapshot, a_pool_without_memory_is_there)
     ck_assert_ptr_eq(snapshot->pools[0].pool, pool);
     ck_assert_uint_eq(snapshot->segment_count, 0);
     ck_assert_uint_eq(snapshot->block_count, 0);
-    tn_host_free(snapshot);
+    drop(snapshot);
 }
 
 /* The driver may grant a later segment a lower address: here the order of the pool's list is turned round. */
@@ -67,7 +72,7 @@ TEST(snapshot, segments_are_in_order_of_address_whatever_the_pools_order)
     for (size_t i = 1; i < snapshot->segment_count; i++)
         ck_assert_uint_lt((uintptr_t)snapshot->segments[i - 1].address,
                           (uintptr_t)snapshot->segments[i].address);
-    tn_host_free(snapshot);
+    drop(snapshot);
     for (size_t i = 0; i < 2; i++)
         OK(tarn_free(blocks[i]));
 }
@@ -91,7 +96,7 @@ TEST(snapshot, there_is_room_for_the_most_blocks)
     }
     ck_assert_uint_eq(live, BLOCKS / 2);
     ck_assert_uint_ge(snapshot->block_count, BLOCKS);
-    tn_host_free(snapshot);
+    drop(snapshot);
     for (size_t i = 1; i < BLOCKS; i += 2)
         OK(tarn_free(blocks[i]));
 }
@@ -108,7 +113,7 @@ TEST(snapshot, a_pool_that_is_being_made_or_has_nothing_yet_is_left_out)
     atomic_store(&pool->magic, TN_POOL_MAGIC);
     ck_assert_uint_eq(snapshot->pool_count, 1);
     ck_assert_int_eq(snapshot->pools[0].kind, TARN_POOL_DEFAULT);
-    tn_host_free(snapshot);
+    drop(snapshot);
     OK(tarn_pool_destroy(adopted));
 }
 
@@ -134,7 +139,7 @@ TEST(snapshot, settings_are_those_of_the_device)
     ck_assert(whole->record_stream_reuse);
     for (size_t i = 0; i < TARN_ROUNDUP_SIZES; i++)
         ck_assert_uint_eq(whole->roundup_divisions[i], 0);
-    tn_host_free((void *)(uintptr_t)snapshot);
+    drop(snapshot);
 }
 
 TEST_LOOP(snapshot, room_is_made_again_where_blocks_come_meanwhile, 0, 2)
@@ -148,9 +153,9 @@ TEST_LOOP(snapshot, room_is_made_again_where_blocks_come_meanwhile, 0, 2)
     snapshot = take(_i == 0 ? pool : NULL);
     ck_assert_uint_eq(alloc_count, 2);
     ck_assert_uint_ge(snapshot->block_count, LATE);
-    tn_host_free(snapshot);
+    drop(snapshot);
     alloc_count = 0;
-    tn_host_free(take(pool));
+    drop(take(pool));
     ck_assert_uint_eq(alloc_count, 1);
     for (size_t i = 0; i < LATE; i++)
         OK(tarn_free(late_blocks[i]));
