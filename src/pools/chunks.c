@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "pools/device.h"
+#include "pools/trackers.h"
 #include "pools/vacated.h"
 
 /* Makes room for count more chunks in the table and in every open hold. */
@@ -213,6 +214,7 @@ static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapp
     struct tn_memory *memory;
 
     leave(pool, chunk);
+    tn_trackers_forget(pool->device, chunk);
     memory = tn_chunk_unmap(chunk);
     count_event(pool, TN_CHUNK_UNMAPS);
     destroy_chunk(chunk);
@@ -276,6 +278,18 @@ static uint64_t next_chunk(const struct tn_supply *supply, uint64_t done, size_t
                          : tn_min((uint64_t)1 << tn_log2_floor(left), supply->made.chunk_bytes_max);
 }
 
+/* Tells trackers of what was mapped from the offset on. */
+static void track_mapped(tarn_device *device, const struct tn_segment *segment, uint64_t offset,
+                         uint64_t end)
+{
+    while (tn_trackers_want(device, TARN_TRACKED_MAPPED) && offset < end) {
+        struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
+
+        tn_trackers_note_mapped(device, chunk);
+        offset = tn_chunk_end(chunk);
+    }
+}
+
 /* Writes what was mapped from the offset on, and which of it has moved there. */
 static void note_mapped(tarn_pool *pool, const struct tn_segment *segment, uint64_t offset,
                         const struct tn_supply *supply)
@@ -331,6 +345,7 @@ static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_s
         conclude_moves(pool, &supply->moves); /* first, or peaks would have the memory twice */
         count_mapped(pool, heap->kind, end - offset, count);
         note_mapped(pool, segment, offset, supply);
+        track_mapped(pool->device, segment, offset, end);
         return TARN_OK;
     }
     while (at > offset) {

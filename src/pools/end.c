@@ -17,6 +17,7 @@
 #include "pools/pending.h"
 #include "pools/pool_lock.h"
 #include "pools/totals.h"
+#include "pools/trackers.h"
 
 /* Gives chunks to the cache or the driver, and records to the host. The pool is off the device's
  * list, nothing claims it, and its memory is proven idle. */
@@ -132,6 +133,7 @@ static tarn_status end(tarn_pool *pool, bool now)
         verdict = try_unlist(pool, now, true);
     }
     if (verdict == VERDICT_GONE) {
+        tn_trackers_note_end(pool);
         dismantle(pool);
         return TARN_OK;
     }

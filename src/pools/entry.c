@@ -10,6 +10,7 @@
 #include "base/fork.h"
 #include "base/user_code.h"
 #include "pools/janitor.h"
+#include "pools/trackers.h"
 
 tarn_status tn_bad_handle(const char *kind)
 {
@@ -131,6 +132,8 @@ void tn_call_end(struct tn_call *call)
     TN_ASSERT(!call->begun || tn_user_code_is_filter() || tn_lock_none_held());
     if (!call->begun)
         return;
+    if (call->device != NULL) /* while its pools are pinned: what is told of stays */
+        tn_trackers_tell(call->device);
     if (call->pinned != NULL)
         tn_pins_drop(call->pinned);
     if (call->pool != NULL)

@@ -154,14 +154,14 @@ static bool rung_callbacks(struct climb *climb)
 
 /* Unmaps no more than wanted where chunks allow. The memory waits in the cache, where the next
  * attempt finds its sizes. The pool is locked. */
-static uint64_t steal(tarn_pool *pool, uint64_t wanted_bytes)
+static uint64_t steal(tarn_pool *pool, uint64_t wanted_bytes, struct tn_farewells *farewells)
 {
     bool unproven = false;
     uint64_t stolen;
 
     TN_ASSERT(tn_pool_is_locked(pool));
     tn_pending_poll(pool, false);
-    stolen = tn_pool_unmap_free(pool, wanted_bytes, TN_UNMAPPED_TO_CACHE, &unproven);
+    stolen = tn_pool_unmap_free(pool, wanted_bytes, TN_UNMAPPED_TO_CACHE, &unproven, farewells);
     tn_arenas_drop_empty(pool);
     return stolen;
 }
@@ -170,6 +170,7 @@ static uint64_t steal(tarn_pool *pool, uint64_t wanted_bytes)
 struct theft {
     const struct climb *climb;
     uint64_t stolen;
+    struct tn_farewells *farewells;
 };
 
 static bool steal_from_other(tarn_pool *pool, void *context)
@@ -178,16 +179,16 @@ static bool steal_from_other(tarn_pool *pool, void *context)
 
     TN_ASSERT(tn_pool_is_locked(pool) && theft->stolen < theft->climb->bytes);
     if (pool != theft->climb->pool)
-        theft->stolen += steal(pool, theft->climb->bytes - theft->stolen);
+        theft->stolen += steal(pool, theft->climb->bytes - theft->stolen, theft->farewells);
     return theft->stolen >= theft->climb->bytes;
 }
 
-static uint64_t steal_own(struct climb *climb)
+static uint64_t steal_own(struct climb *climb, struct tn_farewells *farewells)
 {
     uint64_t stolen;
 
     tn_pool_lock(climb->pool);
-    stolen = steal(climb->pool, climb->bytes);
+    stolen = steal(climb->pool, climb->bytes, farewells);
     tn_pool_unlock(climb->pool);
     return stolen;
 }
@@ -203,15 +204,30 @@ static bool rung_cache(struct climb *climb)
     return tn_memory_cache_release(cache, cached - tn_min(cached, climb->bytes)) > 0;
 }
 
+/* Unmaps free memory of other pools, or of this one. Trackers hear of it before. */
+static bool take_free(struct climb *climb, bool own)
+{
+    struct tn_farewells farewells = {.given_count = 0};
+    struct theft theft = {climb, 0, &farewells};
+    tarn_device *device = climb->pool->device;
+    int rounds = 0;
+
+    do {
+        if (own)
+            theft.stolen = steal_own(climb, &farewells);
+        else
+            (void)tn_device_visit(device, steal_from_other, &theft);
+        rounds += 1;
+    } while (theft.stolen == 0 && tn_farewells_tell(device, &farewells) && rounds < RUNG_TRIES_MAX);
+    tn_farewells_end(device, &farewells);
+    return theft.stolen > 0 || tn_is_forked();
+}
+
 static bool rung_others(struct climb *climb)
 {
-    struct theft theft = {climb, 0};
-
     if (rung_cache(climb)) /* memory stolen by this rung before, in useless sizes */
         return true;
-    if (!climb->at_own_limit)
-        (void)tn_device_visit(climb->pool->device, steal_from_other, &theft);
-    return theft.stolen > 0;
+    return !climb->at_own_limit && take_free(climb, false);
 }
 
 static bool rung_frugal(struct climb *climb)
@@ -226,7 +242,7 @@ static bool rung_frugal(struct climb *climb)
 
 static bool rung_all(struct climb *climb)
 {
-    return rung_others(climb) || steal_own(climb) > 0;
+    return rung_others(climb) || take_free(climb, true);
 }
 
 /* Goes down the rungs which wait for nothing; true: an attempt has given a final answer. */
@@ -368,6 +384,7 @@ tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void
     pool->counters.events[TN_OUT_OF_MEMORY].count += 1;
     tn_pool_unlock(pool);
     note_failed(pool, bytes, climb.status);
+    tn_trackers_note_failed(device, bytes, climb.status);
     if (climb.status == TARN_ERR_DEVICE_MEMORY)
         climb.status = tn_ladder_failed(pool, bytes);
     tell_observers(pool, bytes, climb.status);

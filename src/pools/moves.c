@@ -13,6 +13,7 @@
 #include "base/contract.h"
 #include "pools/ahead.h"
 #include "pools/proofs.h"
+#include "pools/trackers.h"
 #include "pools/vacated.h"
 
 enum { CANDIDATES_MAX = 512, DONORS_MAX = 64, SIZES = TN_CACHE_SIZES };
@@ -46,6 +47,7 @@ static bool may_move(const tarn_pool *pool, const struct tn_heap *heap,
 
     TN_ASSERT(chunk->used_bytes == 0); /* P6: it is inside a FREE block */
     return chunk->hold_count == 0 && chunk->bytes <= tn_chunk_bytes_max(heap->kind) &&
+           !tn_trackers_pin(pool->device, chunk) &&
            (arena == heap->arena || tn_pool_has_proven(pool, arena, chunk->freed_stamp));
 }
 
@@ -196,7 +198,8 @@ __attribute__((unused)) static bool is_bounded(const tarn_pool *pool, const stru
     return moves->count == TN_MOVES_MAX || moves->lacks_room || moves->bytes >= want->bytes ||
            pool->vacated.count + TN_MOVES_MAX > TN_VACATED_MAX ||
            pool->device->move_limit_bytes != UINT64_MAX || want->heap->arena == &pool->idle ||
-           pool->chunks.count > CANDIDATES_MAX || pool->arenas.count > DONORS_MAX;
+           pool->chunks.count > CANDIDATES_MAX || pool->arenas.count > DONORS_MAX ||
+           tn_callbacks_mask(&pool->device->trackers.callbacks) != 0; /* a tracker has just come */
 }
 
 void tn_moves_choose(tarn_pool *pool, const struct tn_want *want, struct tn_moves *moves)

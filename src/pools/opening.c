@@ -96,6 +96,7 @@ static void fini_history(struct tn_history *history)
 static void fini_device(tarn_device *device)
 {
     TN_ASSERT(device->pools == NULL);
+    tn_callbacks_fini(&device->trackers.callbacks);
     tn_callbacks_fini(&device->oom_observers);
     tn_callbacks_fini(&device->free_callbacks);
     tn_streams_fini(&device->streams);
@@ -141,8 +142,9 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     tn_routes_init(&device->routes);
     tn_streams_init(&device->streams, &device->gpu);
     device->streams.history = tn_device_ring(device);
-    tn_callbacks_init(&device->free_callbacks, &device->lock);
-    tn_callbacks_init(&device->oom_observers, &device->lock);
+    tn_callbacks_init(&device->free_callbacks, &device->lock, false);
+    tn_callbacks_init(&device->oom_observers, &device->lock, false);
+    tn_callbacks_init(&device->trackers.callbacks, &device->lock, true);
     status = tn_pool_create(device, &default_pool, &device->default_pool);
     TN_ASSERT(status != TARN_OK || device->pools == device->default_pool);
     if (status != TARN_OK)
