@@ -8,19 +8,31 @@
  *
  * Memory that a tracker knows stays mapped until the tracker hears that the memory goes. Another
  * thread may want the memory again meanwhile. Then the memory stays, and the tracker hears of it
- * once more, as of new memory. A tracker hears only the end of memory mapped before its
- * registration; tarn_snapshot_take lists such memory.
+ * once more, as of new memory. Memory of a pool that ends is told of at the end of the call.
  *
- * No tracker hears of memory that a tracker's own calls map and unmap, nor of new memory beyond 256
- * pieces that wait to be told. Lost events are counted, and lost memory goes without a word.
+ * A tracker may hear of the end of memory of which it has not heard before:
+ * - memory mapped before its registration, which tarn_snapshot_take lists;
+ * - memory whose coming was lost. Events that calls of trackers cause are lost, and events behind
+ *   256 others that wait to be told. lost_count counts them.
+ * No end of memory is lost.
  *
  * While a tracker of MAPPED or UNMAPPING is registered, no memory moves to other addresses
  * (tarn_device_options.move_limit_bytes), and growths create more.
  *
  * A tracker may call Tarn; its thread's capture mode is relaxed meanwhile. Several threads may be
- * inside a tracker at once. Trackers return, and leave in no other way (status.h). Trackers do not
- * wait for a thread that destroys a pool or closes the device: its call may wait for the tracker.
- * While a call closes the device, trackers find the handle refused.
+ * inside a tracker at once. Trackers return, and leave in no other way (status.h). Inside a
+ * tracker:
+ * - Memory that trackers know is not unmapped: a trim gives back less, and the memory of a pool
+ *   that ends goes behind the tracker.
+ * - To destroy the pool or checkpoint of the surrounding call, or to close its device, is BUSY.
+ * - After fork() the surrounding call comes back in the child, too. If its work was not done yet,
+ *   the call answers FORKED there.
+ *
+ * Memory of which a tracker is being told stays meanwhile. Other threads wait for a tracker in
+ * these calls alone, and trackers may not wait for them:
+ * - the removal of the tracker;
+ * - the end of the device, whose handle trackers find refused then;
+ * - an allocation that finds no memory: for a second at most.
  *
  * All functions may be called from any thread, during captures, and from within a tracker. */
 #ifndef TARN_TRACKER_H
@@ -55,7 +67,7 @@ typedef struct tarn_tracked {
     void *address;
     /* The size of the memory, one allocation of the driver's; or what the failed call asked for. */
     size_t bytes;
-    /* Events of the device, so far, that no tracker has heard of. */
+    /* Lost events of the device, so far. */
     uint64_t lost_count;
 } tarn_tracked;
 
@@ -74,7 +86,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_add_tracker(tarn_device *device
                                                              tarn_tracker tracker, void *user,
                                                              unsigned events);
 
-/* Removes a tracker, and waits until no other thread is inside. Afterwards user may go.
+/* Removes a tracker, and waits until no other thread is inside. Afterwards user may go. A tracker
+ * may remove itself.
  *   INVALID_HANDLE
  *   WRONG_STATE  The tracker is not registered with this user. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_remove_tracker(tarn_device *device,

@@ -76,7 +76,7 @@ tarn_status tn_callbacks_add(struct tn_callbacks *callbacks, tn_function functio
     link = find(callbacks, function, user);
     is_new = *link == NULL;
     if (is_new) {
-        made->id = ++callbacks->last_id;
+        made->id = atomic_fetch_add(&callbacks->last_id, 1) + 1;
         *link = made;
         renew_mask(callbacks);
     }

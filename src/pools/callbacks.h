@@ -26,11 +26,11 @@ struct tn_callback {
 
 struct tn_callbacks {
     struct tn_lock *lock;
-    struct tn_callback *first; /* oldest first */
-    uint64_t last_id;
-    atomic_uint mask;    /* of all; written under the lock */
-    bool inner;          /* called within other callbacks, too; immutable */
-    pthread_cond_t left; /* a thread has left a callback */
+    struct tn_callback *first;    /* oldest first */
+    atomic_uint_fast64_t last_id; /* written under the lock */
+    atomic_uint mask;             /* of all; written under the lock */
+    bool inner;                   /* called within other callbacks, too; immutable */
+    pthread_cond_t left;          /* a thread has left a callback */
 };
 
 /* inner: a thread inside a callback of another list may enter this list's. */
@@ -54,6 +54,12 @@ TARN_MUST_CHECK tarn_status tn_callbacks_remove(struct tn_callbacks *callbacks,
 /* Whether the thread is inside a callback of an inner list; or of another list, for lists that are
  * not inner. */
 bool tn_callbacks_are_entered(const struct tn_callbacks *callbacks);
+
+/* The id of the newest. */
+static inline uint64_t tn_callbacks_last(const struct tn_callbacks *callbacks)
+{
+    return atomic_load(&callbacks->last_id);
+}
 
 /* Enters the first callback behind the id (0: the first of all), to be called and left. NULL: none,
  * or this thread is inside a callback of such a list, or of an inner one. */

@@ -10,7 +10,6 @@
 #include "base/fork.h"
 #include "base/user_code.h"
 #include "pools/janitor.h"
-#include "pools/trackers.h"
 
 tarn_status tn_bad_handle(const char *kind)
 {
@@ -140,6 +139,8 @@ void tn_call_end(struct tn_call *call)
         tn_pool_unpin(call->pool);
     if (call->pool != NULL && tn_gpu_is_lost(&call->device->gpu))
         end_lost(call->device);
+    if (call->device != NULL && tn_trackers_are_due(call->device))
+        tn_pools_end_told(call->device, false);
     if (call->keeper != NULL)
         tn_pool_unpin(call->keeper);
     (void)pthread_setcancelstate(call->cancel, NULL);

@@ -40,6 +40,7 @@
 #include "pools/arenas.h"
 #include "pools/await.h"
 #include "pools/device.h"
+#include "pools/end.h"
 #include "pools/grow.h"
 #include "pools/handover.h"
 #include "pools/janitor.h"
@@ -52,6 +53,7 @@
 enum {
     RUNG_TRIES_MAX = 64,
     RUNG_WAIT = 6, /* behind those of climb_down */
+    TRACKERS_NS = 1000000000,
 };
 
 struct climb {
@@ -149,7 +151,9 @@ static bool rung_callbacks(struct climb *climb)
     if (called)
         tn_device_close_over(device); /* the program may have ended captures of its own */
     tn_device_reap(device);           /* graphs may have been destroyed */
-    return helped;
+    if (tn_trackers_are_due(device))
+        tn_pools_end_told(device, false);
+    return helped || tn_is_forked();
 }
 
 /* Unmaps no more than wanted where chunks allow. The memory waits in the cache, where the next
@@ -177,10 +181,13 @@ static bool steal_from_other(tarn_pool *pool, void *context)
 {
     struct theft *theft = context;
 
-    TN_ASSERT(tn_pool_is_locked(pool) && theft->stolen < theft->climb->bytes);
+    const uint64_t bytes = theft->climb->bytes;
+    const uint64_t found = theft->stolen + theft->farewells->next_bytes;
+
+    TN_ASSERT(tn_pool_is_locked(pool) && found < bytes);
     if (pool != theft->climb->pool)
-        theft->stolen += steal(pool, theft->climb->bytes - theft->stolen, theft->farewells);
-    return theft->stolen >= theft->climb->bytes;
+        theft->stolen += steal(pool, bytes - found, theft->farewells);
+    return theft->stolen + theft->farewells->next_bytes >= bytes;
 }
 
 static uint64_t steal_own(struct climb *climb, struct tn_farewells *farewells)
@@ -326,6 +333,11 @@ static tarn_status wait_for_device(tarn_device *device)
     (void)status;
     tn_await_holds(device, NULL, TN_AWAIT_POSSIBLE);
     tn_device_reap(device); /* pools which went with these holds */
+    if (tn_trackers_are_due(device))
+        tn_pools_end_told(device, false);
+    tn_trackers_await(device, TRACKERS_NS); /* which keep memory meanwhile */
+    if (tn_is_forked())
+        return tn_fork_refuse();
     return tn_gpu_is_lost(&device->gpu) ? tn_gpu_check(&device->gpu) : TARN_OK;
 }
 

@@ -391,6 +391,9 @@ tarn_status tn_device_close(tarn_device *device)
     status = tn_pool_destroy(device->default_pool);
     TN_ASSERT(status == TARN_OK); /* the pool is unclaimed and idle */
     (void)status;
+    tn_pools_end_told(device, true);
+    if (tn_is_forked())
+        return tn_fork_refuse();
     TN_ASSERT(device->graphs == NULL); /* graphs would have kept their pools */
     fini_device(device);
     tn_records_give(&device_records, device);

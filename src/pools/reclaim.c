@@ -12,6 +12,7 @@
 #include "pools/reclaim.h"
 
 #include "base/contract.h"
+#include "base/fork.h"
 #include "driver/idle.h"
 #include "driver/pinned.h"
 #include "pools/arenas.h"
@@ -91,6 +92,8 @@ static bool prove(tarn_device *device, tarn_pool *pool, struct stays *why, tarn_
     bool goes = found.expected || found.held;
 
     TN_ASSERT(tn_lock_none_held());
+    if (tn_is_forked())
+        return false;
     if (goes) {
         tn_device_drop_gone(device); /* most have gone by now */
         waits = waits || (!found.waited && tn_await_needs_device(device, pool));
@@ -115,6 +118,8 @@ tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64
     *freed_bytes = lock_and_trim(pool, keep_bytes, &why);
     for (int i = 0; i < PASSES && wait && prove(pool->device, pool, &why, &status); i++)
         *freed_bytes += lock_and_trim(pool, keep_bytes, &why);
+    if (tn_is_forked()) /* in a tracker */
+        return tn_fork_refuse();
     tn_regions_shrink(&pool->device->regions);
     if (status == TARN_OK)
         tn_pool_note(pool, TN_NOTE_TRIMMED, TN_OPERANDS(*freed_bytes, keep_bytes));
@@ -132,7 +137,7 @@ struct trim {
 static bool trim_pool(tarn_pool *pool, void *context)
 {
     struct trim *trim = context;
-    uint64_t mapped = tn_device_mapped_bytes(pool->device);
+    uint64_t mapped = tn_device_mapped_bytes(pool->device) - trim->farewells.next_bytes;
     uint64_t excess = mapped > trim->keep_bytes ? mapped - trim->keep_bytes : 0;
     uint64_t own = tn_pool_mapped_bytes(pool);
 
@@ -174,6 +179,8 @@ tarn_status tn_device_trim(tarn_device *device, uint64_t keep_bytes, bool wait,
     *freed_bytes = trim_device(device, keep_bytes, &why);
     for (int i = 0; i < PASSES && wait && prove(device, NULL, &why, &status); i++)
         *freed_bytes += trim_device(device, keep_bytes, &why);
+    if (tn_is_forked())
+        return tn_fork_refuse();
     if (wait)
         tn_pinned_trim(&device->gpu, keep_bytes);
     tn_regions_shrink(&device->regions);

@@ -5,11 +5,17 @@
  * chunk's notice says how much trackers know:
  *
  *     NONE ──mapped──▶ QUEUED ──the call ends──▶ BUSY ──told──▶ NONE
- *     NONE ──listed as a farewell──▶ BUSY ──told──▶ GIVEN ──unmapped──▶
+ *     NONE ──listed as a farewell──▶ BUSY ──told──▶ GIVEN ──unmapped: ENDED──▶ NONE
  *                                                   GIVEN ──used again: BUSY, told──▶ NONE
  *
  * A trim lists farewells under the pool's lock, unlocks the pool, tells trackers of them, and looks
- * again; so does the ladder. QUEUED memory goes at once, for nobody has heard of it.
+ * again; so does the ladder. QUEUED memory goes at once, for nobody has heard of it. BUSY memory
+ * stays. GIVEN memory may be unmapped by any thread, unless a tracker has come since: that one may
+ * have found the memory in a snapshot, and all are told again.
+ *
+ * A pool may end deep inside of a call. Its memory is told of when the call ends, and goes behind;
+ * until then the pool is on a list. Where another thread is telling of the memory, a later call ends
+ * the pool.
  *
  * Locking: the queue's own lock. Trackers are called without any lock. */
 #ifndef TARN_POOLS_TRACKERS_H
@@ -20,31 +26,35 @@
 
 enum { TN_FAREWELLS = 64 }; /* at a time */
 
+/* A chunk that was told to go. Any thread may have unmapped it since. */
+struct tn_farewell {
+    struct tn_chunk *chunk;
+    uint64_t address;
+};
+
 /* Chunks about to go. Zeroed: none yet. */
 struct tn_farewells {
     size_t given_count;
     size_t next_count;
-    struct tn_chunk *given[TN_FAREWELLS]; /* told, or unmapped since */
-    struct tn_chunk *next[TN_FAREWELLS];  /* not told yet */
+    uint64_t next_bytes;
+    struct tn_farewell given[TN_FAREWELLS];
+    struct tn_chunk *next[TN_FAREWELLS]; /* BUSY, and not told yet */
 };
 
 /* HOST_MEMORY; WRONG_STATE */
 TARN_MUST_CHECK tarn_status tn_tracker_add(tarn_device *device, tarn_tracker tracker, void *user,
                                            unsigned events);
 
-static inline bool tn_trackers_want(const tarn_device *device, tarn_tracked_event event)
+static inline bool tn_trackers_want(const tarn_device *device, unsigned events)
 {
-    return (tn_callbacks_mask(&device->trackers.callbacks) & (unsigned)event) != 0;
+    return (tn_callbacks_mask(&device->trackers.callbacks) & events) != 0;
 }
 
-/* Whether the chunk's memory may not move: trackers know the address, or will. */
-static inline bool tn_trackers_pin(const tarn_device *device, const struct tn_chunk *chunk)
+/* Whether trackers know addresses, or will: memory neither moves nor goes at once. */
+static inline bool tn_trackers_follow(const tarn_device *device)
 {
-    const int notice = atomic_load(&chunk->notice);
-
-    return tn_trackers_want(device, TARN_TRACKED_MAPPED) ||
-           tn_trackers_want(device, TARN_TRACKED_UNMAPPING) || notice == TN_NOTICE_QUEUED ||
-           notice == TN_NOTICE_BUSY;
+    return tn_trackers_want(device, TARN_TRACKED_MAPPED | TARN_TRACKED_UNMAPPING) ||
+           atomic_load_explicit(&device->trackers.noticed, memory_order_relaxed) > 0;
 }
 
 /* The chunk was mapped for good, under the lock of its pool. */
@@ -65,15 +75,33 @@ void tn_farewells_end(tarn_device *device, struct tn_farewells *farewells);
 /* The chunk is about to be unmapped: trackers hear of no event in the queue. */
 void tn_trackers_forget(tarn_device *device, struct tn_chunk *chunk);
 
-/* All chunks of a pool that nobody finds any more are about to go. No lock may be held. */
-void tn_trackers_note_end(tarn_pool *pool);
+/* Waits until no thread is telling of memory, but not for long: a tracker may wait for the caller. */
+void tn_trackers_await(tarn_device *device, uint64_t most_ns);
+
+/* Lists a pool that nobody finds any more, whose memory trackers are to hear of; false: none is. */
+bool tn_trackers_defer_end(tarn_pool *pool);
+
+/* Takes a pool off that list, which has memory yet, and puts it back. NULL: the list is empty, or the
+ * thread is in a tracker. */
+tarn_pool *tn_trackers_take_ending(tarn_device *device);
+void tn_trackers_put_ending(tarn_pool *pool);
+
+/* Tells trackers that all chunks of the pool go. False: another thread is telling of some, which are
+ * left; or the process is a child. No lock may be held. */
+bool tn_trackers_note_end(tarn_pool *pool);
 
 void tn_trackers_tell_own(tarn_device *device);
+
+/* Whether events or ends of pools are to be told when calls end. */
+static inline bool tn_trackers_are_due(const tarn_device *device)
+{
+    return TN_UNLIKELY(atomic_load_explicit(&device->trackers.due, memory_order_relaxed) > 0);
+}
 
 /* At the end of a call: tells the events that the calling thread has caused. */
 static inline void tn_trackers_tell(tarn_device *device)
 {
-    if (TN_UNLIKELY(atomic_load_explicit(&device->trackers.queued, memory_order_relaxed) > 0))
+    if (tn_trackers_are_due(device))
         tn_trackers_tell_own(device);
 }
 
