@@ -111,6 +111,7 @@ static TN_USER_CODE_ON_STACK bool call_free_callback(const struct climb *climb,
                                                      const struct tn_callback *callback)
 {
     tarn_device *device = climb->pool->device;
+    const void *caller = tn_stacking_caller;
     bool helped = false;
     int mode = tn_gpu_relax(&device->gpu);
     TN_USER_CODE(code);
@@ -122,6 +123,7 @@ static TN_USER_CODE_ON_STACK bool call_free_callback(const struct climb *climb,
     tn_user_code_enter(&code, TN_USER_FREE_CALLBACK);
     helped = ((tarn_free_callback)callback->function)(device, climb->bytes, callback->user);
     tn_user_code_leave(&code);
+    tn_stacking_caller = caller;
     tn_gpus_leave_user_code();
     if (!tn_is_forked())
         tn_gpu_unrelax(&device->gpu, mode);
@@ -366,41 +368,52 @@ static void note_failed(tarn_pool *pool, uint64_t bytes, tarn_status status)
     tn_pool_note(pool, TN_NOTE_OUT_OF_MEMORY, TN_OPERANDS(bytes, free_bytes, (uint64_t)status));
 }
 
-tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void *request,
-                          uint64_t bytes, void **result)
+static tarn_status run(struct climb *climb)
 {
-    struct climb climb = {
-        .pool = pool, .attempt = attempt, .request = request, .bytes = bytes, .result = result};
+    tarn_pool *pool = climb->pool;
     tarn_device *device = pool->device;
+    const uint64_t bytes = climb->bytes;
 
     TN_ASSERT(tn_lock_none_held() && bytes > 0);
-    if (try_again(&climb))
-        return climb.status;
+    if (try_again(climb))
+        return climb->status;
     if (bytes <= device->gpu.total_bytes) { /* else no memory would be enough */
         tarn_status waited;
 
-        if (climb_down(&climb))
-            return climb.status;
-        if (climb.status == TARN_ERR_ADDRESS_SPACE)
+        if (climb_down(climb))
+            return climb->status;
+        if (climb->status == TARN_ERR_ADDRESS_SPACE)
             return no_addresses(pool, bytes);
         tn_pool_note(pool, TN_NOTE_RUNG, TN_OPERANDS(RUNG_WAIT, bytes));
         waited = wait_for_device(device);
         if (waited != TARN_OK)
             return waited;
-        if (try_again(&climb) || climb_down(&climb))
-            return climb.status;
+        if (try_again(climb) || climb_down(climb))
+            return climb->status;
     }
-    if (climb.status == TARN_ERR_ADDRESS_SPACE)
+    if (climb->status == TARN_ERR_ADDRESS_SPACE)
         return no_addresses(pool, bytes);
     tn_pool_lock(pool);
     pool->counters.events[TN_OUT_OF_MEMORY].count += 1;
     tn_pool_unlock(pool);
-    note_failed(pool, bytes, climb.status);
-    tn_trackers_note_failed(device, bytes, climb.status);
-    if (climb.status == TARN_ERR_DEVICE_MEMORY)
-        climb.status = tn_ladder_failed(pool, bytes);
-    tell_observers(pool, bytes, climb.status);
-    return tn_is_forked() ? tn_fork_refuse() : climb.status;
+    note_failed(pool, bytes, climb->status);
+    tn_trackers_note_failed(device, bytes, climb->status);
+    if (climb->status == TARN_ERR_DEVICE_MEMORY)
+        climb->status = tn_ladder_failed(pool, bytes);
+    tell_observers(pool, bytes, climb->status);
+    return tn_is_forked() ? tn_fork_refuse() : climb->status;
+}
+
+tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void *request,
+                          uint64_t bytes, void **result)
+{
+    struct climb climb = {
+        .pool = pool, .attempt = attempt, .request = request, .bytes = bytes, .result = result};
+    const tarn_status status = run(&climb);
+
+    if (!tn_is_forked())
+        tn_stacking_end_growth(&pool->device->history.stacking);
+    return status;
 }
 
 /* A list of pools, as a part of a sentence. */
