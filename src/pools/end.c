@@ -161,7 +161,7 @@ void tn_pools_end_told(tarn_device *device, bool all)
         if (is_told) {
             dismantle(pool);
         } else if (all) {
-            tn_trackers_await(device, UINT64_MAX);
+            (void)tn_trackers_await(device, UINT64_MAX);
             tn_trackers_put_ending(pool);
         } else {
             pool->next = left;

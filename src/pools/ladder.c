@@ -12,8 +12,8 @@
  *   frugal    the growth is no larger than needed
  *   all       others again, since the larger growth may have met the pool's own limit; then chunks
  *             of this pool, which are not in one piece
- *   wait      for the device, which proves all free memory idle, and for the end of newly destroyed
- *             graphs: all but the callbacks again
+ *   wait      for the device, which proves all free memory idle, for the end of newly destroyed
+ *             graphs, and shortly for trackers, which keep memory: all but the callbacks again
  *
  * If addresses are short and not memory, the same rungs give addresses back, except cache, frugal
  * and wait: a segment which is unmapped whole gives up its addresses.
@@ -68,6 +68,8 @@ struct climb {
     bool at_own_limit;
     uint64_t callback_id; /* the last one called */
     bool tried;
+    bool
+        awaited; /* threads that told trackers of memory, and may have given it to the driver since */
 };
 
 static bool is_out_of_memory(tarn_status status)
@@ -327,8 +329,9 @@ static void tell_observers(tarn_pool *pool, uint64_t bytes, tarn_status status)
 
 /* Waits for the device. DEVICE_LOST if the wait shows a fault; other failures of the wait do not
  * matter here. */
-static tarn_status wait_for_device(tarn_device *device)
+static tarn_status wait_for_device(struct climb *climb)
 {
+    tarn_device *device = climb->pool->device;
     tarn_status status = tn_gpu_wait_idle(&device->gpu);
 
     TN_ASSERT(tn_lock_none_held());
@@ -337,7 +340,7 @@ static tarn_status wait_for_device(tarn_device *device)
     tn_device_reap(device); /* pools which went with these holds */
     if (tn_trackers_are_due(device))
         tn_pools_end_told(device, false);
-    tn_trackers_await(device, TRACKERS_NS); /* which keep memory meanwhile */
+    climb->awaited = tn_trackers_await(device, TRACKERS_NS);
     if (tn_is_forked())
         return tn_fork_refuse();
     return tn_gpu_is_lost(&device->gpu) ? tn_gpu_check(&device->gpu) : TARN_OK;
@@ -385,10 +388,10 @@ static tarn_status run(struct climb *climb)
         if (climb->status == TARN_ERR_ADDRESS_SPACE)
             return no_addresses(pool, bytes);
         tn_pool_note(pool, TN_NOTE_RUNG, TN_OPERANDS(RUNG_WAIT, bytes));
-        waited = wait_for_device(device);
+        waited = wait_for_device(climb);
         if (waited != TARN_OK)
             return waited;
-        if (try_again(climb) || climb_down(climb))
+        if (try_again(climb) || climb_down(climb) || (climb->awaited && try_again(climb)))
             return climb->status;
     }
     if (climb->status == TARN_ERR_ADDRESS_SPACE)

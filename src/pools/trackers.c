@@ -210,7 +210,7 @@ void tn_trackers_tell_own(tarn_device *device)
 {
     struct tn_tracker_event event;
 
-    if (tn_user_code_innermost != NULL) /* the call around the function tells */
+    if (is_deaf(device)) /* the call around the tracker tells */
         return;
     while (!tn_is_forked() && take_own(&device->trackers, &event)) {
         tell(device, &event.what);
@@ -334,17 +334,20 @@ void tn_trackers_forget(tarn_device *device, struct tn_chunk *chunk)
     tn_spin_release(&trackers->lock);
 }
 
-void tn_trackers_await(tarn_device *device, uint64_t most_ns)
+bool tn_trackers_await(tarn_device *device, uint64_t most_ns)
 {
     const uint64_t begun = tn_clock_nanoseconds(CLOCK_MONOTONIC);
+    unsigned looks = 0;
 
     TN_ASSERT(tn_lock_none_held());
     if (is_deaf(device))
-        return;
-    for (unsigned looks = 0; atomic_load(&device->trackers.busy) > 0 &&
-                             tn_clock_nanoseconds(CLOCK_MONOTONIC) - begun < most_ns;
-         looks++)
+        return false;
+    while (atomic_load(&device->trackers.busy) > 0 &&
+           tn_clock_nanoseconds(CLOCK_MONOTONIC) - begun < most_ns) {
         tn_spin_pause(looks);
+        looks += 1;
+    }
+    return looks > 0;
 }
 
 bool tn_trackers_defer_end(tarn_pool *pool)

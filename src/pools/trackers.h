@@ -75,8 +75,9 @@ void tn_farewells_end(tarn_device *device, struct tn_farewells *farewells);
 /* The chunk is about to be unmapped: trackers hear of no event in the queue. */
 void tn_trackers_forget(tarn_device *device, struct tn_chunk *chunk);
 
-/* Waits until no thread is telling of memory, but not for long: a tracker may wait for the caller. */
-void tn_trackers_await(tarn_device *device, uint64_t most_ns);
+/* Waits until no thread is telling of memory, but not for long: a tracker may wait for the caller.
+ * False: none was. */
+bool tn_trackers_await(tarn_device *device, uint64_t most_ns);
 
 /* Lists a pool that nobody finds any more, whose memory trackers are to hear of; false: none is. */
 bool tn_trackers_defer_end(tarn_pool *pool);
