@@ -24,7 +24,7 @@
  * tracker:
  * - Memory that trackers know is not unmapped: a trim gives back less, and the memory of a pool
  *   that ends goes behind the tracker.
- * - To destroy the pool or checkpoint of the surrounding call, or to close its device, is BUSY.
+ * - To destroy the pool or checkpoint of the surrounding call, or to close any device, is BUSY.
  * - After fork() the surrounding call comes back in the child, too. If its work was not done yet,
  *   the call answers FORKED there.
  *

@@ -25,6 +25,7 @@
 #include "pools/end.h"
 #include "pools/janitor.h"
 #include "pools/route.h"
+#include "pools/trackers.h"
 #include "pools/visit.h"
 #include "vmm/address_table.h"
 
@@ -378,6 +379,9 @@ tarn_status tn_device_close(tarn_device *device)
     tarn_status status = TARN_OK;
 
     TN_ASSERT(tn_lock_none_held());
+    if (tn_trackers_are_deaf(device))
+        return tn_fail(TARN_ERR_BUSY, "a tracker closes a device: trackers of the device could not "
+                                      "hear of its memory, and no tracker may close any device");
     /* Including pools for whose end the device could not be waited for. */
     tn_device_end_released(device);
     tn_await_holds(device, NULL, TN_AWAIT_LAST);

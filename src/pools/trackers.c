@@ -72,12 +72,6 @@ static tarn_tracked describe(const struct tn_chunk *chunk, tarn_tracked_event ev
                           .bytes = chunk->bytes};
 }
 
-/* Whether the thread is in a tracker: its events are lost, and known memory stays. */
-static bool is_deaf(const tarn_device *device)
-{
-    return tn_callbacks_are_entered(&device->trackers.callbacks);
-}
-
 static enum tn_notice notice_of(const struct tn_chunk *chunk)
 {
     return (enum tn_notice)(atomic_load(&chunk->notice) & TN_NOTICE_BITS);
@@ -126,7 +120,7 @@ static bool enqueue(tarn_device *device, const struct tn_tracker_event *event)
     struct tn_trackers *trackers = &device->trackers;
 
     TN_ASSERT(tn_spin_is_taken(&trackers->lock) && trackers->queued <= TN_TRACKER_QUEUE);
-    if (trackers->queued == TN_TRACKER_QUEUE || is_deaf(device)) {
+    if (trackers->queued == TN_TRACKER_QUEUE || tn_trackers_are_deaf(device)) {
         atomic_fetch_add(&trackers->lost, 1);
         return false;
     }
@@ -210,7 +204,7 @@ void tn_trackers_tell_own(tarn_device *device)
 {
     struct tn_tracker_event event;
 
-    if (is_deaf(device)) /* the call around the tracker tells */
+    if (tn_trackers_are_deaf(device)) /* the call around the tracker tells */
         return;
     while (!tn_is_forked() && take_own(&device->trackers, &event)) {
         tell(device, &event.what);
@@ -228,7 +222,7 @@ static bool list_or_end(tarn_device *device, struct tn_farewells *farewells, str
     if (chunk->notice == TN_NOTICE_BUSY)
         return true;
     if (is_known(trackers, chunk) && tn_trackers_want(device, TARN_TRACKED_UNMAPPING)) {
-        if (farewells->next_count < TN_FAREWELLS && !is_deaf(device)) {
+        if (farewells->next_count < TN_FAREWELLS && !tn_trackers_are_deaf(device)) {
             put_notice(trackers, chunk, TN_NOTICE_BUSY);
             farewells->next[farewells->next_count] = chunk;
             farewells->next_count += 1;
@@ -340,7 +334,7 @@ bool tn_trackers_await(tarn_device *device, uint64_t most_ns)
     unsigned looks = 0;
 
     TN_ASSERT(tn_lock_none_held());
-    if (is_deaf(device))
+    if (tn_trackers_are_deaf(device))
         return false;
     while (atomic_load(&device->trackers.busy) > 0 &&
            tn_clock_nanoseconds(CLOCK_MONOTONIC) - begun < most_ns) {
@@ -376,7 +370,7 @@ tarn_pool *tn_trackers_take_ending(tarn_device *device)
     tarn_pool *pool;
 
     TN_ASSERT(tn_lock_none_held());
-    if (is_deaf(device))
+    if (tn_trackers_are_deaf(device))
         return NULL;
     tn_spin_acquire(&trackers->lock);
     pool = trackers->ending;
@@ -396,7 +390,7 @@ static enum farewell begin_end(tarn_device *device, struct tn_chunk *chunk)
     struct tn_trackers *trackers = &device->trackers;
     enum farewell farewell = IS_ENDED;
 
-    TN_ASSERT(!is_deaf(device));
+    TN_ASSERT(!tn_trackers_are_deaf(device));
     tn_spin_acquire(&trackers->lock);
     if (chunk->notice == TN_NOTICE_BUSY)
         farewell = IS_BUSY;

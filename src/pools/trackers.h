@@ -57,6 +57,12 @@ static inline bool tn_trackers_follow(const tarn_device *device)
            atomic_load_explicit(&device->trackers.noticed, memory_order_relaxed) > 0;
 }
 
+/* Whether the thread is in a tracker, of whatever device: its events are lost, and known memory stays. */
+static inline bool tn_trackers_are_deaf(const tarn_device *device)
+{
+    return tn_callbacks_are_entered(&device->trackers.callbacks);
+}
+
 /* The chunk was mapped for good, under the lock of its pool. */
 void tn_trackers_note_mapped(tarn_device *device, struct tn_chunk *chunk);
 void tn_trackers_note_failed(tarn_device *device, uint64_t bytes, tarn_status status);

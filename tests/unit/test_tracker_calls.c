@@ -2,6 +2,7 @@
 /* What trackers may call, and what other threads do while trackers are called. */
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdlib.h>
 
 #include "pools/end.h"
 #include "pools/trackers.h"
@@ -458,4 +459,38 @@ TEST(calls, a_tracker_hears_of_an_end_that_the_driver_disturbs)
     (void)sim.clear_fault(NULL);
     ck_assert_uint_eq(told_count, 1);
     test_world_abandon();
+}
+
+static tarn_device *second;
+
+static void close_second(void)
+{
+    act = NULL;
+    REFUSE(TARN_ERR_BUSY, "a tracker closes", tarn_device_close(second));
+}
+
+static void open_two_devices(void)
+{
+    (void)setenv("TARN_SIM_DEVICES", "2", 1);
+    test_world_open();
+}
+
+GROUP(devices, open_two_devices, .end = test_world_close)
+
+/* Trackers of that device could not be called meanwhile. */
+TEST(devices, a_tracker_closes_no_device)
+{
+    tarn_pool *pool;
+
+    OK(tarn_device_open(1, NULL, &second));
+    OK(tarn_device_default_pool(second, &pool));
+    OK(tarn_pool_reserve(pool, 8 * MIB, NULL));
+    OK(tarn_device_add_tracker(second, hear, NULL, TARN_TRACKED_UNMAPPING));
+    add(TARN_TRACKED_ALL, close_second);
+    OK(tarn_free(test_alloc(world.pool, 8 * MIB, world.stream)));
+    ck_assert_uint_eq(told_count, 1);
+    OK(tarn_device_close(second));
+    ck_assert_uint_ge(told_count, 2);
+    ck_assert_int_eq(told[1].event, TARN_TRACKED_UNMAPPING);
+    end_hearing();
 }
