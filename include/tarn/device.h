@@ -212,6 +212,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_open(int ordinal,
  *   INVALID_HANDLE  Not an open device.
  *   BUSY            The last close: a block is live, or a private pool, capture, graph, checkpoint
  *                   or route exists. The sentence counts them.
+ *                   The thread is in a tracker (tarn/tracker.h).
  *   DRIVER          The last close: the device could not be waited for. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_close(tarn_device *device);
 

@@ -16,6 +16,7 @@
 #include "tarn/snapshot.h"
 #include "tarn/stats.h"
 #include "tarn/status.h"
+#include "tarn/tracker.h"
 #include "tarn/types.h"
 #include "tarn/version.h"
 

@@ -8,6 +8,7 @@ tarn_status tarn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_s
                                  tarn_checkpoint **checkpoint)
 {
     tarn_device *device;
+    uint32_t outer;
     tarn_status status;
     TN_CALL(call);
 
@@ -19,39 +20,47 @@ tarn_status tarn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_s
         contents != TARN_CONTENTS_HOST)
         return tn_bad_argument("contents is not one of tarn_contents");
     device = pool->device;
+    outer = tn_stacking_begin_call(TN_STACK_CALLER_HERE);
     status = tn_call_enter(&call);
     if (status == TARN_OK) {
         status = tn_checkpoint_take(pool, contents, tn_device_stream(device, stream), checkpoint);
         /* A callback may have released the pool: if the take failed, the call alone has kept it. */
         tn_released_check(device, status != TARN_OK);
     }
+    tn_history_stack = outer;
     return tn_leave(status);
 }
 
 tarn_status tarn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream stream,
                                     tarn_delta **delta)
 {
+    uint32_t outer;
     tarn_status status;
     TN_CALL(call);
 
     if (!tn_call_checkpoint(&call, checkpoint))
         return call.status;
+    outer = tn_stacking_begin_call(TN_STACK_CALLER_HERE);
     status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_checkpoint_restore(checkpoint, tn_device_stream(call.device, stream), delta);
+    tn_history_stack = outer;
     return tn_leave(status);
 }
 
 tarn_status tarn_checkpoint_verify(tarn_checkpoint *checkpoint, tarn_stream stream)
 {
+    uint32_t outer;
     tarn_status status;
     TN_CALL(call);
 
     if (!tn_call_checkpoint(&call, checkpoint))
         return call.status;
+    outer = tn_stacking_begin_call(TN_STACK_CALLER_HERE);
     status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_checkpoint_verify(checkpoint, tn_device_stream(call.device, stream));
+    tn_history_stack = outer;
     return tn_leave(status);
 }
 

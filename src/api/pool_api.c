@@ -112,6 +112,7 @@ tarn_status tarn_pool_release(tarn_pool *pool)
 
 tarn_status tarn_pool_reserve(tarn_pool *pool, size_t bytes, tarn_stream stream)
 {
+    uint32_t outer;
     tarn_status status;
     TN_CALL(call);
 
@@ -119,9 +120,11 @@ tarn_status tarn_pool_reserve(tarn_pool *pool, size_t bytes, tarn_stream stream)
         return call.status;
     if (bytes > TN_REQUEST_BYTES_MAX)
         return tn_bad_argument("no device holds as many bytes as asked for");
+    outer = tn_stacking_begin_call(TN_STACK_CALLER_HERE);
     status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_serve_reserve(pool, bytes, stream);
+    tn_history_stack = outer;
     return tn_leave(status);
 }
 

@@ -15,7 +15,7 @@ tarn_status tarn_device_add_free_callback(tarn_device *device, tarn_free_callbac
         return call.status;
     if (callback == NULL)
         return tn_bad_argument("the callback is NULL: there is nothing to call");
-    return tn_leave(tn_callbacks_add(&device->free_callbacks, (tn_function)callback, user));
+    return tn_leave(tn_callbacks_add(&device->free_callbacks, (tn_function)callback, user, 1));
 }
 
 tarn_status tarn_device_remove_free_callback(tarn_device *device, tarn_free_callback callback,
@@ -37,7 +37,7 @@ tarn_status tarn_device_add_oom_observer(tarn_device *device, tarn_oom_observer 
         return call.status;
     if (observer == NULL)
         return tn_bad_argument("the observer is NULL: there is nothing to call");
-    return tn_leave(tn_callbacks_add(&device->oom_observers, (tn_function)observer, user));
+    return tn_leave(tn_callbacks_add(&device->oom_observers, (tn_function)observer, user, 1));
 }
 
 tarn_status tarn_device_remove_oom_observer(tarn_device *device, tarn_oom_observer observer,

@@ -4,8 +4,8 @@
  *
  * Each names the last field that every caller must have: no field of a later version lies in its
  * word, which would be padding to the caller. A new field is added to the struct alone.
- * tarn_out_of_memory is not here: the library hands it out with the size of this version, and
- * programs look at the size. */
+ * tarn_out_of_memory and tarn_tracked are not here: the library hands them out with the sizes of this
+ * version, and programs look at the size. */
 #ifndef TARN_API_STRUCTS_H
 #define TARN_API_STRUCTS_H
 

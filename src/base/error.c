@@ -7,13 +7,12 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/contract.h"
 #include "base/environment.h"
 
-enum { SENTENCE_BYTES = 1024 };
-
-static _Thread_local char last_sentence[SENTENCE_BYTES];
+static _Thread_local char last_sentence[sizeof(struct tn_error_sentence)];
 
 static int log_wanted(void)
 {
@@ -47,7 +46,7 @@ tarn_status tn_fail(tarn_status status, const char *format, ...)
 
 void tn_note(const char *format, ...)
 {
-    char sentence[SENTENCE_BYTES];
+    char sentence[sizeof last_sentence];
     va_list arguments;
 
     TN_ASSERT(format != NULL);
@@ -57,6 +56,17 @@ void tn_note(const char *format, ...)
     (void)vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     log_sentence("note", sentence);
+}
+
+void tn_error_keep(struct tn_error_sentence *sentence)
+{
+    memcpy(sentence->text, last_sentence, sizeof last_sentence);
+}
+
+void tn_error_put_back(const struct tn_error_sentence *sentence)
+{
+    TN_ASSERT(memchr(sentence->text, '\0', sizeof sentence->text) != NULL);
+    memcpy(last_sentence, sentence->text, sizeof last_sentence);
 }
 
 const char *tarn_last_error(void)

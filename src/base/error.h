@@ -14,4 +14,12 @@ tarn_status tn_fail(tarn_status status, const char *format, ...)
 /* With TARN_LOG=1, tells a sentence about something that is no failure of the call. */
 void tn_note(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 
+/* The thread's sentence, around a function of the program's, which may call the library. */
+struct tn_error_sentence {
+    char text[1024];
+};
+
+void tn_error_keep(struct tn_error_sentence *sentence);
+void tn_error_put_back(const struct tn_error_sentence *sentence);
+
 #endif

@@ -71,5 +71,9 @@ bool tn_note_read(const uint64_t *words, struct tn_note_words *read)
     *read = (struct tn_note_words){.note = (enum tn_note)note, .pool = value >> TN_NOTE_BITS};
     for (size_t i = 1; i < tn_ring_words(words[0]); i++)
         read->operands[i - 1] = words[i];
+    if (note == TN_NOTE_MEMORY_CREATED || note == TN_NOTE_MAPPED) {
+        read->stack = (uint32_t)(read->operands[1] >> 32);
+        read->operands[1] &= UINT32_MAX;
+    }
     return true;
 }

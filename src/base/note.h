@@ -8,6 +8,9 @@
  *     first word, bits 6 to 13     which note it is
  *     first word, bits 14 to 63    the pool's number; 0: no pool's
  *
+ * Where memory is created or mapped for a growth, the bytes take bits 0 to 31 of their operand. Bits
+ * 32 to 63 are the number of the stack of the call that grew; 0: not known.
+ *
  * A note is written once its action can no longer fail. What failed leaves no note, but for what the
  * driver did meanwhile.
  *
@@ -15,6 +18,7 @@
 #ifndef TARN_BASE_NOTE_H
 #define TARN_BASE_NOTE_H
 
+#include "base/contract.h"
 #include "base/hot.h"
 #include "base/ring.h"
 
@@ -22,11 +26,11 @@
 enum tn_note {
     TN_NOTE_SEGMENT_RESERVED = 1, /* address, bytes */
     TN_NOTE_SEGMENT_DROPPED,      /* address, bytes */
-    TN_NOTE_MEMORY_CREATED,       /* memory, bytes */
+    TN_NOTE_MEMORY_CREATED,       /* memory, bytes and stack */
     TN_NOTE_MEMORY_CACHED,        /* memory, bytes: it is mapped nowhere, and kept */
     TN_NOTE_MEMORY_REUSED,        /* memory, bytes: the cache has it no more */
     TN_NOTE_MEMORY_RELEASED,      /* memory, bytes: to the driver */
-    TN_NOTE_MAPPED,               /* address, bytes, memory */
+    TN_NOTE_MAPPED,               /* address, bytes and stack, memory */
     TN_NOTE_MOVED,                /* from, to, bytes: it is mapped there, too */
     TN_NOTE_UNMAPPED,             /* address, bytes, memory */
     TN_NOTE_POOL_CREATED,         /* 1: the default pool, 2: an adopted one, 0: another */
@@ -68,6 +72,13 @@ enum {
 
 _Static_assert(TN_NOTES <= 64, "a bit for each in a word");
 
+/* The operand of bytes and stack. */
+static inline uint64_t tn_note_bytes_of(uint64_t bytes, uint32_t stack)
+{
+    TN_ASSERT(bytes <= UINT32_MAX);
+    return (uint64_t)stack << 32 | bytes;
+}
+
 /* The operands of tn_note_write. */
 #define TN_OPERANDS(...) ((const uint64_t[TN_NOTE_OPERANDS_MAX]){__VA_ARGS__})
 
@@ -90,7 +101,8 @@ static inline void tn_note_write(struct tn_ring *ring, enum tn_note note, uint64
 struct tn_note_words {
     enum tn_note note;
     uint64_t pool;
-    uint64_t operands[TN_NOTE_OPERANDS_MAX]; /* 0 where the note has none */
+    uint64_t operands[TN_NOTE_OPERANDS_MAX]; /* 0 where the note has none; without the stack */
+    uint32_t stack;                          /* of the call that grew; 0: none */
 };
 
 bool tn_note_read(const uint64_t *words, struct tn_note_words *read);

@@ -4,8 +4,8 @@
  * last of them. A removal waits for other threads, but never for its own: a callback may remove
  * itself.
  *
- * Trade-offs: a thread is inside one callback at most, so allocations in a callback call no
- * callback. */
+ * Trade-offs: a thread is inside one callback at most, and within it inside one of an inner list.
+ * Allocations in a callback therefore call no callback. */
 #include "pools/callbacks.h"
 
 #include <stddef.h>
@@ -14,11 +14,12 @@
 #include "base/error.h"
 #include "base/host.h"
 
-static _Thread_local const struct tn_callback *inside;
+/* The first: of lists that are not inner. */
+static _Thread_local const struct tn_callback *inside[2];
 
-void tn_callbacks_init(struct tn_callbacks *callbacks, struct tn_lock *lock)
+void tn_callbacks_init(struct tn_callbacks *callbacks, struct tn_lock *lock, bool inner)
 {
-    *callbacks = (struct tn_callbacks){.lock = lock};
+    *callbacks = (struct tn_callbacks){.lock = lock, .inner = inner};
     (void)pthread_cond_init(&callbacks->left, NULL);
 }
 
@@ -46,7 +47,20 @@ static struct tn_callback **find(struct tn_callbacks *callbacks, tn_function fun
     return link;
 }
 
-tarn_status tn_callbacks_add(struct tn_callbacks *callbacks, tn_function function, void *user)
+/* Of those in the list now. */
+static void renew_mask(struct tn_callbacks *callbacks)
+{
+    unsigned mask = 0;
+
+    TN_ASSERT(tn_lock_is_held(callbacks->lock));
+    for (const struct tn_callback *callback = callbacks->first; callback != NULL;
+         callback = callback->next)
+        mask |= callback->mask;
+    atomic_store(&callbacks->mask, mask);
+}
+
+tarn_status tn_callbacks_add(struct tn_callbacks *callbacks, tn_function function, void *user,
+                             unsigned mask)
 {
     struct tn_callback *made = tn_host_alloc(1, sizeof *made);
     struct tn_callback **link;
@@ -57,12 +71,14 @@ tarn_status tn_callbacks_add(struct tn_callbacks *callbacks, tn_function functio
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a callback");
     made->function = function;
     made->user = user;
+    made->mask = mask;
     tn_lock_acquire(callbacks->lock);
     link = find(callbacks, function, user);
     is_new = *link == NULL;
     if (is_new) {
-        made->id = ++callbacks->last_id;
+        made->id = atomic_fetch_add(&callbacks->last_id, 1) + 1;
         *link = made;
+        renew_mask(callbacks);
     }
     tn_lock_release(callbacks->lock);
     if (is_new)
@@ -90,7 +106,8 @@ tarn_status tn_callbacks_remove(struct tn_callbacks *callbacks, tn_function func
         return tn_fail(TARN_ERR_WRONG_STATE, "this function is not registered with this user data");
     }
     *link = callback->next;
-    own = inside == callback;
+    renew_mask(callbacks);
+    own = inside[callbacks->inner] == callback;
     callback->running += 1; /* keeps the record while others leave */
     callback->removed = true;
     while (callback->running > 1 + own)
@@ -103,12 +120,17 @@ tarn_status tn_callbacks_remove(struct tn_callbacks *callbacks, tn_function func
     return TARN_OK;
 }
 
+bool tn_callbacks_are_entered(const struct tn_callbacks *callbacks)
+{
+    return inside[callbacks->inner] != NULL;
+}
+
 struct tn_callback *tn_callbacks_enter(struct tn_callbacks *callbacks, uint64_t behind_id)
 {
     struct tn_callback *callback;
 
     TN_ASSERT(tn_lock_none_held());
-    if (inside != NULL)
+    if (inside[callbacks->inner] != NULL || inside[true] != NULL)
         return NULL;
     tn_lock_acquire(callbacks->lock);
     callback = callbacks->first;
@@ -117,7 +139,7 @@ struct tn_callback *tn_callbacks_enter(struct tn_callbacks *callbacks, uint64_t 
     if (callback != NULL)
         callback->running += 1;
     tn_lock_release(callbacks->lock);
-    inside = callback;
+    inside[callbacks->inner] = callback;
     TN_ASSERT(callback == NULL || callback->id > behind_id);
     return callback;
 }
@@ -126,8 +148,8 @@ void tn_callbacks_leave(struct tn_callbacks *callbacks, struct tn_callback *call
 {
     bool is_last;
 
-    TN_ASSERT(inside == callback);
-    inside = NULL;
+    TN_ASSERT(inside[callbacks->inner] == callback);
+    inside[callbacks->inner] = NULL;
     tn_lock_acquire(callbacks->lock);
     TN_ASSERT(callback->running > 0);
     callback->running -= 1;

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "pools/device.h"
+#include "pools/trackers.h"
 #include "pools/vacated.h"
 
 /* Makes room for count more chunks in the table and in every open hold. */
@@ -61,7 +62,8 @@ static void count_event(tarn_pool *pool, enum tn_event_id event)
 }
 
 /* Obtains unmapped memory, charged to the device: from the cache, or new. */
-static tarn_status obtain_memory(tarn_pool *pool, uint64_t bytes, struct tn_memory **memory)
+static tarn_status obtain_memory(tarn_pool *pool, uint64_t bytes, uint32_t stack,
+                                 struct tn_memory **memory)
 {
     tarn_device *device = pool->device;
     tarn_status status;
@@ -81,7 +83,8 @@ static tarn_status obtain_memory(tarn_pool *pool, uint64_t bytes, struct tn_memo
         return status;
     }
     count_event(pool, TN_CHUNK_CREATES);
-    tn_pool_note(pool, TN_NOTE_MEMORY_CREATED, TN_OPERANDS((*memory)->handle, bytes));
+    tn_pool_note(pool, TN_NOTE_MEMORY_CREATED,
+                 TN_OPERANDS((*memory)->handle, tn_note_bytes_of(bytes, stack)));
     return TARN_OK;
 }
 
@@ -134,10 +137,10 @@ static tarn_status make_chunk(struct tn_heap *heap, struct tn_segment *segment, 
     return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a chunk");
 }
 
-static tarn_status give_it_memory(tarn_pool *pool, struct tn_chunk *chunk)
+static tarn_status give_it_memory(tarn_pool *pool, struct tn_chunk *chunk, uint32_t stack)
 {
     struct tn_memory *memory;
-    tarn_status status = obtain_memory(pool, chunk->bytes, &memory);
+    tarn_status status = obtain_memory(pool, chunk->bytes, stack, &memory);
 
     if (status != TARN_OK)
         return status;
@@ -174,9 +177,10 @@ static void enter(tarn_pool *pool, struct tn_chunk *chunk)
 }
 
 /* Maps memory for one chunk and enters it in the pool's table. from: the chunk whose memory moves
- * here; NULL: none. */
+ * here; NULL: none. stack: of the call that grows. */
 static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_segment *segment,
-                             uint64_t offset, uint64_t bytes, const struct tn_chunk *from)
+                             uint64_t offset, uint64_t bytes, const struct tn_chunk *from,
+                             uint32_t stack)
 {
     struct tn_chunk *chunk;
     tarn_status status = make_chunk(heap, segment, offset, bytes, &chunk);
@@ -184,7 +188,7 @@ static tarn_status add_chunk(tarn_pool *pool, struct tn_heap *heap, struct tn_se
     TN_ASSERT(tn_segment_chunk_at(segment, offset) == NULL);
     if (status != TARN_OK)
         return status;
-    status = from != NULL ? share_memory(pool, chunk, from) : give_it_memory(pool, chunk);
+    status = from != NULL ? share_memory(pool, chunk, from) : give_it_memory(pool, chunk, stack);
     if (status != TARN_OK) {
         destroy_chunk(chunk);
         return status;
@@ -213,6 +217,7 @@ static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapp
     struct tn_memory *memory;
 
     leave(pool, chunk);
+    tn_trackers_forget(pool->device, chunk);
     memory = tn_chunk_unmap(chunk);
     count_event(pool, TN_CHUNK_UNMAPS);
     destroy_chunk(chunk);
@@ -276,9 +281,21 @@ static uint64_t next_chunk(const struct tn_supply *supply, uint64_t done, size_t
                          : tn_min((uint64_t)1 << tn_log2_floor(left), supply->made.chunk_bytes_max);
 }
 
+/* Tells trackers of what was mapped from the offset on. */
+static void track_mapped(tarn_device *device, const struct tn_segment *segment, uint64_t offset,
+                         uint64_t end)
+{
+    while (tn_trackers_want(device, TARN_TRACKED_MAPPED) && offset < end) {
+        struct tn_chunk *chunk = tn_segment_chunk_at(segment, offset);
+
+        tn_trackers_note_mapped(device, chunk);
+        offset = tn_chunk_end(chunk);
+    }
+}
+
 /* Writes what was mapped from the offset on, and which of it has moved there. */
 static void note_mapped(tarn_pool *pool, const struct tn_segment *segment, uint64_t offset,
-                        const struct tn_supply *supply)
+                        const struct tn_supply *supply, uint32_t stack)
 {
     const uint64_t end = offset + tn_supply_bytes(supply);
 
@@ -293,7 +310,8 @@ static void note_mapped(tarn_pool *pool, const struct tn_segment *segment, uint6
                                      tn_chunk_address(chunk), chunk->bytes));
         else
             tn_pool_note(pool, TN_NOTE_MAPPED,
-                         TN_OPERANDS(tn_chunk_address(chunk), chunk->bytes, chunk->memory->handle));
+                         TN_OPERANDS(tn_chunk_address(chunk), tn_note_bytes_of(chunk->bytes, stack),
+                                     chunk->memory->handle));
         offset = tn_chunk_end(chunk);
     }
 }
@@ -309,7 +327,7 @@ static void conclude_moves(tarn_pool *pool, const struct tn_moves *moves)
 
 /* Maps the supply, all or nothing; prepared. Other arenas may go on meanwhile. */
 static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_segment *segment,
-                              uint64_t offset, const struct tn_supply *supply)
+                              uint64_t offset, const struct tn_supply *supply, uint32_t stack)
 {
     uint64_t end = offset + tn_supply_bytes(supply);
     size_t count = 0;
@@ -321,7 +339,7 @@ static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_s
         const struct tn_chunk *from;
         uint64_t bytes = next_chunk(supply, at - offset, count, &from);
 
-        status = add_chunk(pool, heap, segment, at, bytes, from);
+        status = add_chunk(pool, heap, segment, at, bytes, from, stack);
         if (status == TARN_OK) {
             at += bytes;
             count += 1;
@@ -330,7 +348,8 @@ static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_s
     if (status == TARN_OK) {
         conclude_moves(pool, &supply->moves); /* first, or peaks would have the memory twice */
         count_mapped(pool, heap->kind, end - offset, count);
-        note_mapped(pool, segment, offset, supply);
+        note_mapped(pool, segment, offset, supply, stack);
+        track_mapped(pool->device, segment, offset, end);
         return TARN_OK;
     }
     while (at > offset) {
@@ -345,10 +364,11 @@ static tarn_status map_chunks(tarn_pool *pool, struct tn_heap *heap, struct tn_s
 tarn_status tn_chunks_add(tarn_pool *pool, struct tn_heap *heap, struct tn_segment *segment,
                           uint64_t offset, const struct tn_supply *supply)
 {
+    const uint32_t stack = tn_stacking_of_growth(&pool->device->history.stacking);
     tarn_status status;
 
     tn_lock_acquire(&pool->device->growing);
-    status = map_chunks(pool, heap, segment, offset, supply);
+    status = map_chunks(pool, heap, segment, offset, supply, stack);
     tn_lock_release(&pool->device->growing);
     return status;
 }

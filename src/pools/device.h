@@ -15,6 +15,7 @@
 #include "pools/callbacks.h"
 #include "pools/counters.h"
 #include "pools/route_stack.h"
+#include "pools/tracker_queue.h"
 #include "tarn/device.h"
 #include "vmm/memory_cache.h"
 #include "vmm/region.h"
@@ -111,6 +112,7 @@ struct tarn_device {
     atomic_uint_fast64_t exec_bytes;      /* that instantiations of graphs took from the driver */
     struct tn_device_counters counters;
     struct tn_history history;
+    struct tn_trackers trackers;
 };
 
 #define TN_DEVICE_MAGIC 0x54446576ULL

@@ -7,6 +7,7 @@
 
 #include "base/contract.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/host.h"
 #include "claims/watch.h"
 #include "driver/idle.h"
@@ -17,6 +18,7 @@
 #include "pools/pending.h"
 #include "pools/pool_lock.h"
 #include "pools/totals.h"
+#include "pools/trackers.h"
 
 /* Gives chunks to the cache or the driver, and records to the host. The pool is off the device's
  * list, nothing claims it, and its memory is proven idle. */
@@ -132,7 +134,8 @@ static tarn_status end(tarn_pool *pool, bool now)
         verdict = try_unlist(pool, now, true);
     }
     if (verdict == VERDICT_GONE) {
-        dismantle(pool);
+        if (!tn_trackers_defer_end(pool))
+            dismantle(pool);
         return TARN_OK;
     }
     TN_ASSERT(!now || verdict != VERDICT_STALE);
@@ -142,6 +145,36 @@ static tarn_status end(tarn_pool *pool, bool now)
     status = tn_pool_check_unclaimed(pool);
     tn_pool_unlock(pool);
     return status != TARN_OK ? status : tn_fail(TARN_ERR_BUSY, "pool '%s' was in use", pool->name);
+}
+
+void tn_pools_end_told(tarn_device *device, bool all)
+{
+    tarn_pool *left = NULL;
+    tarn_pool *pool = tn_is_forked() ? NULL : tn_trackers_take_ending(device);
+
+    TN_ASSERT(tn_lock_none_held());
+    while (pool != NULL) {
+        const bool is_told = tn_trackers_note_end(pool);
+
+        if (tn_is_forked())
+            return;
+        if (is_told) {
+            dismantle(pool);
+        } else if (all) {
+            (void)tn_trackers_await(device, UINT64_MAX);
+            tn_trackers_put_ending(pool);
+        } else {
+            pool->next = left;
+            left = pool;
+        }
+        pool = tn_trackers_take_ending(device);
+    }
+    while (left != NULL) {
+        tarn_pool *next = left->next;
+
+        tn_trackers_put_ending(left);
+        left = next;
+    }
 }
 
 tarn_status tn_pool_destroy(tarn_pool *pool)

@@ -15,7 +15,11 @@ bool tn_pool_is_idle(tarn_pool *pool);
  *   BUSY, DRIVER, INVALID_HANDLE: another thread destroys it; nothing has changed */
 TARN_MUST_CHECK tarn_status tn_pool_destroy(tarn_pool *pool);
 
-/* The same for the thread that has set the pool's ending to NOW: nobody else destroys the pool. */
+/* Ends the pools of which trackers were to hear first (pools/trackers.h). all: waits for threads that
+ * are telling of their memory; else such pools stay for a later call. No lock may be held. */
+void tn_pools_end_told(tarn_device *device, bool all);
+
+/* The same as tn_pool_destroy for the thread that has set the pool's ending to NOW: nobody else destroys the pool. */
 TARN_MUST_CHECK tarn_status tn_pool_end_now(tarn_pool *pool);
 
 #endif

@@ -131,12 +131,16 @@ void tn_call_end(struct tn_call *call)
     TN_ASSERT(!call->begun || tn_user_code_is_filter() || tn_lock_none_held());
     if (!call->begun)
         return;
+    if (call->device != NULL) /* while its pools are pinned: what is told of stays */
+        tn_trackers_tell(call->device);
     if (call->pinned != NULL)
         tn_pins_drop(call->pinned);
     if (call->pool != NULL)
         tn_pool_unpin(call->pool);
     if (call->pool != NULL && tn_gpu_is_lost(&call->device->gpu))
         end_lost(call->device);
+    if (call->device != NULL && tn_trackers_are_due(call->device))
+        tn_pools_end_told(call->device, false);
     if (call->keeper != NULL)
         tn_pool_unpin(call->keeper);
     (void)pthread_setcancelstate(call->cancel, NULL);

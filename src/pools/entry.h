@@ -36,11 +36,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/fork.h"
 #include "base/hot.h"
 #include "base/pins.h"
 #include "pools/device.h"
+#include "pools/end.h"
 #include "pools/janitor.h"
 #include "pools/pool.h"
+#include "pools/trackers.h"
 
 struct tn_call {
     tarn_status status; /* why the call was refused */
@@ -96,7 +99,7 @@ void tn_call_end(struct tn_call *call);
 
 /* For calls which use their device: reaps holds and pools, and refuses a lost device. A call whose
  * device is closed goes on: the object of the handle is gone, too, and the call reports this.
- *   DEVICE_LOST */
+ *   DEVICE_LOST; FORKED: in a tracker */
 static inline tarn_status tn_call_enter(const struct tn_call *call)
 {
     tarn_device *device = call->device;
@@ -104,7 +107,9 @@ static inline tarn_status tn_call_enter(const struct tn_call *call)
     if (device == NULL || tn_device_is_quiet(device))
         return TARN_OK;
     tn_device_reap(device);
-    return tn_gpu_check(&device->gpu);
+    if (tn_trackers_are_due(device))
+        tn_pools_end_told(device, false);
+    return tn_is_forked() ? tn_fork_refuse() : tn_gpu_check(&device->gpu);
 }
 
 /* The call has ended a claim, or found one gone: a pool whose handle was given up may go with the

@@ -302,6 +302,7 @@ struct shrinking {
     enum tn_unmapped to;
     bool unused_only; /* memory mapped ahead goes first */
     bool *unproven;
+    struct tn_farewells *farewells; /* NULL: trackers are not asked */
 };
 
 static bool may_unmap(const struct tn_chunk *chunk, const struct tn_gpu *gpu,
@@ -317,19 +318,31 @@ static bool may_unmap(const struct tn_chunk *chunk, const struct tn_gpu *gpu,
     return false;
 }
 
+/* Whether trackers are to hear first that the chunk goes: it will have gone a pass later. */
+static bool must_stay(tarn_device *device, struct tn_chunk *chunk, struct shrinking *shrinking)
+{
+    const size_t count = shrinking->farewells != NULL ? shrinking->farewells->next_count : 0;
+
+    if (!tn_farewells_keep(device, shrinking->farewells, chunk))
+        return false;
+    if (shrinking->farewells->next_count > count)
+        shrinking->left_bytes -= tn_min(shrinking->left_bytes, chunk->bytes);
+    return true;
+}
+
 /* The highest chunk wholly inside the FREE block which may go. */
-static struct tn_chunk *find_chunk_to_unmap(const struct tn_block *block, const struct tn_gpu *gpu,
-                                            const struct shrinking *shrinking)
+static struct tn_chunk *find_chunk_to_unmap(const struct tn_block *block, tarn_device *device,
+                                            struct shrinking *shrinking)
 {
     uint64_t end = tn_block_end(block);
 
     TN_ASSERT(block->state == TN_BLOCK_FREE);
-    while (end > block->offset) {
+    while (end > block->offset && shrinking->left_bytes > 0) {
         struct tn_chunk *chunk = tn_segment_chunk_at(block->segment, end - 1);
 
         end = chunk->offset;
         if (chunk->offset >= block->offset && tn_chunk_end(chunk) <= tn_block_end(block) &&
-            may_unmap(chunk, gpu, shrinking))
+            may_unmap(chunk, &device->gpu, shrinking) && !must_stay(device, chunk, shrinking))
             return chunk;
     }
     return NULL;
@@ -340,11 +353,11 @@ static void shrink_segment(tarn_pool *pool, struct tn_segment *segment, struct s
     struct tn_block *block = segment->last_block;
 
     while (block != NULL && shrinking->left_bytes > 0) {
-        struct tn_chunk *chunk = block->state == TN_BLOCK_FREE
-                                     ? find_chunk_to_unmap(block, &pool->device->gpu, shrinking)
+        struct tn_chunk *chunk = block->state == TN_BLOCK_FREE && tn_blocks_reserve(&pool->store, 2)
+                                     ? find_chunk_to_unmap(block, pool->device, shrinking)
                                      : NULL;
 
-        if (chunk != NULL && tn_blocks_reserve(&pool->store, 2)) {
+        if (chunk != NULL) {
             shrinking->left_bytes -= tn_min(shrinking->left_bytes, chunk->bytes);
             block = punch(pool, block, chunk, shrinking->to);
         }
@@ -366,9 +379,9 @@ static void shrink_segments(tarn_pool *pool, struct tn_segment *segment,
 }
 
 uint64_t tn_pool_unmap_free(tarn_pool *pool, uint64_t wanted_bytes, enum tn_unmapped to,
-                            bool *unproven)
+                            bool *unproven, struct tn_farewells *farewells)
 {
-    struct shrinking shrinking = {wanted_bytes, to, true, unproven};
+    struct shrinking shrinking = {wanted_bytes, to, true, unproven, farewells};
     uint64_t mapped = tn_pool_mapped_bytes(pool);
 
     TN_ASSERT(tn_pool_is_locked(pool));

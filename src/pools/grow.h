@@ -8,6 +8,7 @@
 #include "pools/chunks.h"
 #include "pools/handover.h"
 #include "pools/pool.h"
+#include "pools/trackers.h"
 
 /* Maps memory so that the heap has a FREE block of at least bytes: memory that moves there, and new
  * memory (pools/moves.h). frugal: makes no more than needed, to the page; a chunk that moves may
@@ -49,9 +50,10 @@ void tn_heap_unmap_at(tarn_pool *pool, struct tn_segment *segment, uint64_t offs
 /* Unmaps chunks whose memory is all free, held by nobody and proven idle, until at least
  * wanted_bytes have gone (UINT64_MAX: all of them). Order: first memory mapped ahead and never
  * used, and the highest addresses first. Gives back segments without chunks. Returns the bytes
- * unmapped. Sets *unproven when a chunk stays only because it is not proven idle. */
+ * unmapped. Sets *unproven when a chunk stays only because it is not proven idle. Chunks that trackers
+ * know stay, and are listed as farewells, up to the wanted bytes; NULL: they do not stay. */
 uint64_t tn_pool_unmap_free(tarn_pool *pool, uint64_t wanted_bytes, enum tn_unmapped to,
-                            bool *unproven);
+                            bool *unproven, struct tn_farewells *farewells);
 
 /* Unmaps everything: nothing is live and all memory is proven idle. */
 void tn_pool_unmap_all(tarn_pool *pool);

@@ -12,8 +12,8 @@
  *   frugal    the growth is no larger than needed
  *   all       others again, since the larger growth may have met the pool's own limit; then chunks
  *             of this pool, which are not in one piece
- *   wait      for the device, which proves all free memory idle, and for the end of newly destroyed
- *             graphs: all but the callbacks again
+ *   wait      for the device, which proves all free memory idle, for the end of newly destroyed
+ *             graphs, and shortly for trackers, which keep memory: all but the callbacks again
  *
  * If addresses are short and not memory, the same rungs give addresses back, except cache, frugal
  * and wait: a segment which is unmapped whole gives up its addresses.
@@ -40,6 +40,7 @@
 #include "pools/arenas.h"
 #include "pools/await.h"
 #include "pools/device.h"
+#include "pools/end.h"
 #include "pools/grow.h"
 #include "pools/handover.h"
 #include "pools/janitor.h"
@@ -52,6 +53,7 @@
 enum {
     RUNG_TRIES_MAX = 64,
     RUNG_WAIT = 6, /* behind those of climb_down */
+    TRACKERS_NS = 1000000000,
 };
 
 struct climb {
@@ -66,6 +68,8 @@ struct climb {
     bool at_own_limit;
     uint64_t callback_id; /* the last one called */
     bool tried;
+    bool
+        awaited; /* threads that told trackers of memory, and may have given it to the driver since */
 };
 
 static bool is_out_of_memory(tarn_status status)
@@ -109,6 +113,7 @@ static TN_USER_CODE_ON_STACK bool call_free_callback(const struct climb *climb,
                                                      const struct tn_callback *callback)
 {
     tarn_device *device = climb->pool->device;
+    const void *caller = tn_stacking_caller;
     bool helped = false;
     int mode = tn_gpu_relax(&device->gpu);
     TN_USER_CODE(code);
@@ -120,6 +125,7 @@ static TN_USER_CODE_ON_STACK bool call_free_callback(const struct climb *climb,
     tn_user_code_enter(&code, TN_USER_FREE_CALLBACK);
     helped = ((tarn_free_callback)callback->function)(device, climb->bytes, callback->user);
     tn_user_code_leave(&code);
+    tn_stacking_caller = caller;
     tn_gpus_leave_user_code();
     if (!tn_is_forked())
         tn_gpu_unrelax(&device->gpu, mode);
@@ -149,19 +155,21 @@ static bool rung_callbacks(struct climb *climb)
     if (called)
         tn_device_close_over(device); /* the program may have ended captures of its own */
     tn_device_reap(device);           /* graphs may have been destroyed */
-    return helped;
+    if (tn_trackers_are_due(device))
+        tn_pools_end_told(device, false);
+    return helped || tn_is_forked();
 }
 
 /* Unmaps no more than wanted where chunks allow. The memory waits in the cache, where the next
  * attempt finds its sizes. The pool is locked. */
-static uint64_t steal(tarn_pool *pool, uint64_t wanted_bytes)
+static uint64_t steal(tarn_pool *pool, uint64_t wanted_bytes, struct tn_farewells *farewells)
 {
     bool unproven = false;
     uint64_t stolen;
 
     TN_ASSERT(tn_pool_is_locked(pool));
     tn_pending_poll(pool, false);
-    stolen = tn_pool_unmap_free(pool, wanted_bytes, TN_UNMAPPED_TO_CACHE, &unproven);
+    stolen = tn_pool_unmap_free(pool, wanted_bytes, TN_UNMAPPED_TO_CACHE, &unproven, farewells);
     tn_arenas_drop_empty(pool);
     return stolen;
 }
@@ -170,24 +178,28 @@ static uint64_t steal(tarn_pool *pool, uint64_t wanted_bytes)
 struct theft {
     const struct climb *climb;
     uint64_t stolen;
+    struct tn_farewells *farewells;
 };
 
 static bool steal_from_other(tarn_pool *pool, void *context)
 {
     struct theft *theft = context;
 
-    TN_ASSERT(tn_pool_is_locked(pool) && theft->stolen < theft->climb->bytes);
+    const uint64_t bytes = theft->climb->bytes;
+    const uint64_t found = theft->stolen + theft->farewells->next_bytes;
+
+    TN_ASSERT(tn_pool_is_locked(pool) && found < bytes);
     if (pool != theft->climb->pool)
-        theft->stolen += steal(pool, theft->climb->bytes - theft->stolen);
-    return theft->stolen >= theft->climb->bytes;
+        theft->stolen += steal(pool, bytes - found, theft->farewells);
+    return theft->stolen + theft->farewells->next_bytes >= bytes;
 }
 
-static uint64_t steal_own(struct climb *climb)
+static uint64_t steal_own(struct climb *climb, struct tn_farewells *farewells)
 {
     uint64_t stolen;
 
     tn_pool_lock(climb->pool);
-    stolen = steal(climb->pool, climb->bytes);
+    stolen = steal(climb->pool, climb->bytes, farewells);
     tn_pool_unlock(climb->pool);
     return stolen;
 }
@@ -203,15 +215,30 @@ static bool rung_cache(struct climb *climb)
     return tn_memory_cache_release(cache, cached - tn_min(cached, climb->bytes)) > 0;
 }
 
+/* Unmaps free memory of other pools, or of this one. Trackers hear of it before. */
+static bool take_free(struct climb *climb, bool own)
+{
+    struct tn_farewells farewells = {.given_count = 0};
+    struct theft theft = {climb, 0, &farewells};
+    tarn_device *device = climb->pool->device;
+    int rounds = 0;
+
+    do {
+        if (own)
+            theft.stolen = steal_own(climb, &farewells);
+        else
+            (void)tn_device_visit(device, steal_from_other, &theft);
+        rounds += 1;
+    } while (theft.stolen == 0 && tn_farewells_tell(device, &farewells) && rounds < RUNG_TRIES_MAX);
+    tn_farewells_end(device, &farewells);
+    return theft.stolen > 0 || tn_is_forked();
+}
+
 static bool rung_others(struct climb *climb)
 {
-    struct theft theft = {climb, 0};
-
     if (rung_cache(climb)) /* memory stolen by this rung before, in useless sizes */
         return true;
-    if (!climb->at_own_limit)
-        (void)tn_device_visit(climb->pool->device, steal_from_other, &theft);
-    return theft.stolen > 0;
+    return !climb->at_own_limit && take_free(climb, false);
 }
 
 static bool rung_frugal(struct climb *climb)
@@ -226,7 +253,7 @@ static bool rung_frugal(struct climb *climb)
 
 static bool rung_all(struct climb *climb)
 {
-    return rung_others(climb) || steal_own(climb) > 0;
+    return rung_others(climb) || take_free(climb, true);
 }
 
 /* Goes down the rungs which wait for nothing; true: an attempt has given a final answer. */
@@ -302,14 +329,20 @@ static void tell_observers(tarn_pool *pool, uint64_t bytes, tarn_status status)
 
 /* Waits for the device. DEVICE_LOST if the wait shows a fault; other failures of the wait do not
  * matter here. */
-static tarn_status wait_for_device(tarn_device *device)
+static tarn_status wait_for_device(struct climb *climb)
 {
+    tarn_device *device = climb->pool->device;
     tarn_status status = tn_gpu_wait_idle(&device->gpu);
 
     TN_ASSERT(tn_lock_none_held());
     (void)status;
     tn_await_holds(device, NULL, TN_AWAIT_POSSIBLE);
     tn_device_reap(device); /* pools which went with these holds */
+    if (tn_trackers_are_due(device))
+        tn_pools_end_told(device, false);
+    climb->awaited = tn_trackers_await(device, TRACKERS_NS);
+    if (tn_is_forked())
+        return tn_fork_refuse();
     return tn_gpu_is_lost(&device->gpu) ? tn_gpu_check(&device->gpu) : TARN_OK;
 }
 
@@ -338,40 +371,52 @@ static void note_failed(tarn_pool *pool, uint64_t bytes, tarn_status status)
     tn_pool_note(pool, TN_NOTE_OUT_OF_MEMORY, TN_OPERANDS(bytes, free_bytes, (uint64_t)status));
 }
 
+static tarn_status run(struct climb *climb)
+{
+    tarn_pool *pool = climb->pool;
+    tarn_device *device = pool->device;
+    const uint64_t bytes = climb->bytes;
+
+    TN_ASSERT(tn_lock_none_held() && bytes > 0);
+    if (try_again(climb))
+        return climb->status;
+    if (bytes <= device->gpu.total_bytes) { /* else no memory would be enough */
+        tarn_status waited;
+
+        if (climb_down(climb))
+            return climb->status;
+        if (climb->status == TARN_ERR_ADDRESS_SPACE)
+            return no_addresses(pool, bytes);
+        tn_pool_note(pool, TN_NOTE_RUNG, TN_OPERANDS(RUNG_WAIT, bytes));
+        waited = wait_for_device(climb);
+        if (waited != TARN_OK)
+            return waited;
+        if (try_again(climb) || climb_down(climb) || (climb->awaited && try_again(climb)))
+            return climb->status;
+    }
+    if (climb->status == TARN_ERR_ADDRESS_SPACE)
+        return no_addresses(pool, bytes);
+    tn_pool_lock(pool);
+    pool->counters.events[TN_OUT_OF_MEMORY].count += 1;
+    tn_pool_unlock(pool);
+    note_failed(pool, bytes, climb->status);
+    tn_trackers_note_failed(device, bytes, climb->status);
+    if (climb->status == TARN_ERR_DEVICE_MEMORY)
+        climb->status = tn_ladder_failed(pool, bytes);
+    tell_observers(pool, bytes, climb->status);
+    return tn_is_forked() ? tn_fork_refuse() : climb->status;
+}
+
 tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void *request,
                           uint64_t bytes, void **result)
 {
     struct climb climb = {
         .pool = pool, .attempt = attempt, .request = request, .bytes = bytes, .result = result};
-    tarn_device *device = pool->device;
+    const tarn_status status = run(&climb);
 
-    TN_ASSERT(tn_lock_none_held() && bytes > 0);
-    if (try_again(&climb))
-        return climb.status;
-    if (bytes <= device->gpu.total_bytes) { /* else no memory would be enough */
-        tarn_status waited;
-
-        if (climb_down(&climb))
-            return climb.status;
-        if (climb.status == TARN_ERR_ADDRESS_SPACE)
-            return no_addresses(pool, bytes);
-        tn_pool_note(pool, TN_NOTE_RUNG, TN_OPERANDS(RUNG_WAIT, bytes));
-        waited = wait_for_device(device);
-        if (waited != TARN_OK)
-            return waited;
-        if (try_again(&climb) || climb_down(&climb))
-            return climb.status;
-    }
-    if (climb.status == TARN_ERR_ADDRESS_SPACE)
-        return no_addresses(pool, bytes);
-    tn_pool_lock(pool);
-    pool->counters.events[TN_OUT_OF_MEMORY].count += 1;
-    tn_pool_unlock(pool);
-    note_failed(pool, bytes, climb.status);
-    if (climb.status == TARN_ERR_DEVICE_MEMORY)
-        climb.status = tn_ladder_failed(pool, bytes);
-    tell_observers(pool, bytes, climb.status);
-    return tn_is_forked() ? tn_fork_refuse() : climb.status;
+    if (!tn_is_forked())
+        tn_stacking_end_growth(&pool->device->history.stacking);
+    return status;
 }
 
 /* A list of pools, as a part of a sentence. */

@@ -56,7 +56,7 @@ struct draft {
 static void move(const struct tn_outlook *outlook, const struct tn_gap *gap, uint64_t wanted,
                  struct draft *draft)
 {
-    uint64_t limit = outlook->pool->device->move_limit_bytes;
+    uint64_t limit = tn_moves_limit(outlook->pool->device);
     uint64_t room = gap != NULL ? gap->room : UINT64_MAX;
     struct tn_stock stock = outlook->stock;
 

@@ -125,14 +125,15 @@ static struct tn_chunk *next_to_go(struct candidates *candidates, uint64_t lacki
     return NULL;
 }
 
-static void choose(const tarn_pool *pool, const struct tn_want *want, struct tn_moves *moves)
+static void choose(const tarn_pool *pool, const struct tn_want *want, uint64_t limit,
+                   struct tn_moves *moves)
 {
     struct candidates candidates;
     const struct tn_arena *arena = want->heap->arena;
     const struct tn_arena *other;
     struct tn_arena_walk walk;
 
-    if (pool->vacated.count + TN_MOVES_MAX > TN_VACATED_MAX || arena == &pool->idle)
+    if (pool->vacated.count + TN_MOVES_MAX > TN_VACATED_MAX || arena == &pool->idle || limit == 0)
         return;
     candidates.want = want;
     candidates.count = 0;
@@ -154,7 +155,7 @@ static void choose(const tarn_pool *pool, const struct tn_want *want, struct tn_
 
         if (chunk == NULL)
             return;
-        if (chunk->bytes > pool->device->move_limit_bytes - moves->bytes)
+        if (chunk->bytes > limit - moves->bytes)
             return;
         moves->lacks_room = chunk->bytes > want->room - moves->bytes;
         if (moves->lacks_room)
@@ -191,24 +192,25 @@ __attribute__((unused)) static uint64_t bytes_movable(const tarn_pool *pool,
 
 /* Whether something stopped the choice before there was no more to move. */
 __attribute__((unused)) static bool is_bounded(const tarn_pool *pool, const struct tn_want *want,
-                                               const struct tn_moves *moves)
+                                               uint64_t limit, const struct tn_moves *moves)
 {
     return moves->count == TN_MOVES_MAX || moves->lacks_room || moves->bytes >= want->bytes ||
-           pool->vacated.count + TN_MOVES_MAX > TN_VACATED_MAX ||
-           pool->device->move_limit_bytes != UINT64_MAX || want->heap->arena == &pool->idle ||
-           pool->chunks.count > CANDIDATES_MAX || pool->arenas.count > DONORS_MAX;
+           pool->vacated.count + TN_MOVES_MAX > TN_VACATED_MAX || limit != UINT64_MAX ||
+           want->heap->arena == &pool->idle || pool->chunks.count > CANDIDATES_MAX ||
+           pool->arenas.count > DONORS_MAX;
 }
 
 void tn_moves_choose(tarn_pool *pool, const struct tn_want *want, struct tn_moves *moves)
 {
     /* Looked at first: other threads may prove more at any time. */
     uint64_t movable = TARN_DEBUG_CHECKS ? bytes_movable(pool, want) : 0;
+    const uint64_t limit = tn_moves_limit(pool->device); /* trackers may come or go */
 
     TN_ASSERT(tn_pool_is_locked(pool) && want->bytes <= want->room);
     moves->count = 0;
     moves->bytes = 0;
     moves->lacks_room = false;
-    choose(pool, want, moves);
-    TN_ASSERT(moves->bytes >= movable || is_bounded(pool, want, moves));
+    choose(pool, want, limit, moves);
+    TN_ASSERT(moves->bytes >= movable || is_bounded(pool, want, limit, moves));
     (void)movable;
 }

@@ -19,6 +19,7 @@
 #define TARN_POOLS_MOVES_H
 
 #include "pools/handover.h"
+#include "pools/trackers.h"
 
 enum { TN_MOVES_MAX = 64 };
 
@@ -38,6 +39,12 @@ struct tn_want {
     /* FREE bytes which the growth extends: their chunks stay. */
     struct tn_run extended; /* empty: none */
 };
+
+/* The bytes which may move to a growth at most. None do while trackers know addresses. */
+static inline uint64_t tn_moves_limit(const tarn_device *device)
+{
+    return tn_trackers_follow(device) ? 0 : device->move_limit_bytes;
+}
 
 /* Chooses memory for the growth; none where moves are forbidden. By contract, memory is then made
  * only where nothing else could move. */

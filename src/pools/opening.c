@@ -25,6 +25,7 @@
 #include "pools/end.h"
 #include "pools/janitor.h"
 #include "pools/route.h"
+#include "pools/trackers.h"
 #include "pools/visit.h"
 #include "vmm/address_table.h"
 
@@ -109,6 +110,7 @@ static void fini_history(struct tn_history *history)
 static void fini_device(tarn_device *device)
 {
     TN_ASSERT(device->pools == NULL);
+    tn_callbacks_fini(&device->trackers.callbacks);
     tn_callbacks_fini(&device->oom_observers);
     tn_callbacks_fini(&device->free_callbacks);
     tn_streams_fini(&device->streams);
@@ -154,8 +156,9 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     tn_routes_init(&device->routes);
     tn_streams_init(&device->streams, &device->gpu);
     device->streams.history = tn_device_ring(device);
-    tn_callbacks_init(&device->free_callbacks, &device->lock);
-    tn_callbacks_init(&device->oom_observers, &device->lock);
+    tn_callbacks_init(&device->free_callbacks, &device->lock, false);
+    tn_callbacks_init(&device->oom_observers, &device->lock, false);
+    tn_callbacks_init(&device->trackers.callbacks, &device->lock, true);
     status = tn_pool_create(device, &default_pool, &device->default_pool);
     TN_ASSERT(status != TARN_OK || device->pools == device->default_pool);
     if (status != TARN_OK)
@@ -389,6 +392,9 @@ tarn_status tn_device_close(tarn_device *device)
     tarn_status status = TARN_OK;
 
     TN_ASSERT(tn_lock_none_held());
+    if (tn_trackers_are_deaf(device))
+        return tn_fail(TARN_ERR_BUSY, "a tracker closes a device: trackers of the device could not "
+                                      "hear of its memory, and no tracker may close any device");
     /* Including pools for whose end the device could not be waited for. */
     tn_device_end_released(device);
     tn_await_holds(device, NULL, TN_AWAIT_LAST);
@@ -402,6 +408,9 @@ tarn_status tn_device_close(tarn_device *device)
     status = tn_pool_destroy(device->default_pool);
     TN_ASSERT(status == TARN_OK); /* the pool is unclaimed and idle */
     (void)status;
+    tn_pools_end_told(device, true);
+    if (tn_is_forked())
+        return tn_fork_refuse();
     TN_ASSERT(device->graphs == NULL); /* graphs would have kept their pools */
     fini_device(device);
     tn_records_give(&device_records, device);

@@ -12,6 +12,7 @@
 #include "pools/reclaim.h"
 
 #include "base/contract.h"
+#include "base/fork.h"
 #include "driver/idle.h"
 #include "driver/pinned.h"
 #include "pools/arenas.h"
@@ -26,6 +27,9 @@
  * graphs which other threads destroy meanwhile. */
 enum { PASSES = 3 };
 
+/* Of a pass: in each, trackers hear of what goes in the next. Other threads may want that meanwhile. */
+enum { ROUNDS = 1024 };
+
 /* Why memory that should go stays, after a pass of a trim. */
 struct stays {
     bool unproven; /* a wait for the device may prove that nothing runs in it */
@@ -36,7 +40,8 @@ struct stays {
 };
 
 /* Unmaps until the locked pool maps no more than keep_bytes. */
-static uint64_t trim_pool_pass(tarn_pool *pool, uint64_t keep_bytes, struct stays *why)
+static uint64_t trim_pool_pass(tarn_pool *pool, uint64_t keep_bytes, struct stays *why,
+                               struct tn_farewells *farewells)
 {
     bool stays = false;
     uint64_t mapped;
@@ -46,7 +51,7 @@ static uint64_t trim_pool_pass(tarn_pool *pool, uint64_t keep_bytes, struct stay
     tn_pending_poll(pool, false);
     mapped = tn_pool_mapped_bytes(pool);
     freed = tn_pool_unmap_free(pool, mapped > keep_bytes ? mapped - keep_bytes : 0,
-                               TN_UNMAPPED_TO_DRIVER, &stays);
+                               TN_UNMAPPED_TO_DRIVER, &stays, farewells);
     tn_arenas_drop_empty(pool); /* their streams may have vanished */
     /* A wait may prove pending memory free. */
     if (tn_pool_mapped_bytes(pool) > keep_bytes && (stays || tn_pool_has_pending(pool)))
@@ -62,11 +67,17 @@ static uint64_t trim_pool_pass(tarn_pool *pool, uint64_t keep_bytes, struct stay
 
 static uint64_t lock_and_trim(tarn_pool *pool, uint64_t keep_bytes, struct stays *why)
 {
-    uint64_t freed;
+    struct tn_farewells farewells = {.given_count = 0};
+    uint64_t freed = 0;
+    int rounds = 0;
 
-    tn_pool_lock(pool);
-    freed = trim_pool_pass(pool, keep_bytes, why);
-    tn_pool_unlock(pool);
+    do {
+        tn_pool_lock(pool);
+        freed += trim_pool_pass(pool, keep_bytes, why, &farewells);
+        tn_pool_unlock(pool);
+        rounds += 1;
+    } while (tn_farewells_tell(pool->device, &farewells) && rounds < ROUNDS);
+    tn_farewells_end(pool->device, &farewells);
     return freed;
 }
 
@@ -81,6 +92,8 @@ static bool prove(tarn_device *device, tarn_pool *pool, struct stays *why, tarn_
     bool goes = found.expected || found.held;
 
     TN_ASSERT(tn_lock_none_held());
+    if (tn_is_forked())
+        return false;
     if (goes) {
         tn_device_drop_gone(device); /* most have gone by now */
         waits = waits || (!found.waited && tn_await_needs_device(device, pool));
@@ -105,6 +118,8 @@ tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64
     *freed_bytes = lock_and_trim(pool, keep_bytes, &why);
     for (int i = 0; i < PASSES && wait && prove(pool->device, pool, &why, &status); i++)
         *freed_bytes += lock_and_trim(pool, keep_bytes, &why);
+    if (tn_is_forked()) /* in a tracker */
+        return tn_fork_refuse();
     tn_regions_shrink(&pool->device->regions);
     if (status == TARN_OK)
         tn_pool_note(pool, TN_NOTE_TRIMMED, TN_OPERANDS(*freed_bytes, keep_bytes));
@@ -116,17 +131,19 @@ struct trim {
     uint64_t keep_bytes;
     uint64_t freed;
     struct stays *why;
+    struct tn_farewells farewells;
 };
 
 static bool trim_pool(tarn_pool *pool, void *context)
 {
     struct trim *trim = context;
-    uint64_t mapped = tn_device_mapped_bytes(pool->device);
+    uint64_t mapped = tn_device_mapped_bytes(pool->device) - trim->farewells.next_bytes;
     uint64_t excess = mapped > trim->keep_bytes ? mapped - trim->keep_bytes : 0;
     uint64_t own = tn_pool_mapped_bytes(pool);
 
     TN_ASSERT(tn_lock_is_held(&pool->device->lock));
-    trim->freed += trim_pool_pass(pool, own > excess ? own - excess : 0, trim->why);
+    trim->freed +=
+        trim_pool_pass(pool, own > excess ? own - excess : 0, trim->why, &trim->farewells);
     return false;
 }
 
@@ -134,11 +151,16 @@ static bool trim_pool(tarn_pool *pool, void *context)
 static uint64_t trim_device(tarn_device *device, uint64_t keep_bytes, struct stays *why)
 {
     uint64_t mapped = tn_device_mapped_bytes(device);
-    struct trim trim = {keep_bytes, 0, why};
+    struct trim trim = {.keep_bytes = keep_bytes, .why = why};
+    int rounds = 0;
 
     trim.freed =
         tn_memory_cache_release(&device->cache, keep_bytes > mapped ? keep_bytes - mapped : 0);
-    (void)tn_device_visit(device, trim_pool, &trim);
+    do {
+        (void)tn_device_visit(device, trim_pool, &trim);
+        rounds += 1;
+    } while (tn_farewells_tell(device, &trim.farewells) && rounds < ROUNDS);
+    tn_farewells_end(device, &trim.farewells);
     return trim.freed;
 }
 
@@ -157,6 +179,8 @@ tarn_status tn_device_trim(tarn_device *device, uint64_t keep_bytes, bool wait,
     *freed_bytes = trim_device(device, keep_bytes, &why);
     for (int i = 0; i < PASSES && wait && prove(device, NULL, &why, &status); i++)
         *freed_bytes += trim_device(device, keep_bytes, &why);
+    if (tn_is_forked())
+        return tn_fork_refuse();
     if (wait)
         tn_pinned_trim(&device->gpu, keep_bytes);
     tn_regions_shrink(&device->regions);

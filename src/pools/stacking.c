@@ -18,6 +18,7 @@ enum {
 atomic_uint tn_stacking_count;
 
 _Thread_local struct tn_sample tn_stacking_sample __attribute__((tls_model("initial-exec")));
+_Thread_local const void *tn_stacking_caller __attribute__((tls_model("initial-exec")));
 
 void tn_stacking_plan(struct tn_ring_plan *plan, enum tn_stack_level level, uint64_t sample_bytes)
 {
@@ -98,6 +99,7 @@ TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes,
     bool is_new;
     uint32_t id;
 
+    tn_stacking_caller = caller;
     if (!is_taken(stacking, bytes))
         return 0;
     TN_ASSERT(stacking->settings.level != TN_STACK_NONE);
@@ -107,6 +109,36 @@ TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes,
     id = tn_stacks_enter(&stacking->stacks, &stack, &is_new);
     if (is_new)
         tn_modules_refresh(&stacking->modules);
+    TN_ASSERT(id != 0);
+    return id;
+}
+
+uint32_t tn_stacking_begin_call(const void *caller)
+{
+    const uint32_t outer = tn_history_stack;
+
+    if (atomic_load_explicit(&tn_stacking_count, memory_order_relaxed) > 0) {
+        tn_history_stack = 0;
+        tn_stacking_caller = caller;
+    }
+    return outer;
+}
+
+uint32_t tn_stacking_of_growth(struct tn_stacking *stacking)
+{
+    struct tn_stack_settings settings = stacking->settings;
+    struct tn_stack stack;
+    bool is_new;
+    uint32_t id;
+
+    if (settings.level == TN_STACK_NONE || tn_history_stack != 0 || tn_stacking_caller == NULL)
+        return settings.level == TN_STACK_NONE ? 0 : tn_history_stack;
+    if (settings.level == TN_STACK_FRAMES)
+        settings.level = TN_STACK_UNWIND;
+    tn_stack_take(&stack, &settings, tn_stacking_caller, NULL);
+    id = tn_stacks_enter(&stacking->stacks, &stack, &is_new);
+    if (is_new)
+        atomic_store(&stacking->has_new, true);
     TN_ASSERT(id != 0);
     return id;
 }

@@ -5,6 +5,11 @@
  * wants stacks. The stack's id waits in a word of the thread's own until the history writes the
  * allocation. Frees have no stacks.
  *
+ * A growth has the stack of the call that grows. Where none waits, the growth takes one by unwind
+ * tables: growths are rare, and far slower. The call has left its caller for this in another word of
+ * the thread's, for a stack begins there. Functions of the program's that the call runs may call, too:
+ * who runs them keeps the word.
+ *
  * A callback of an allocation may allocate, too, on another device as well: the stack of the outer
  * allocation is not the inner one's.
  *
@@ -12,7 +17,7 @@
  * is known by its address.
  *
  * Locking: any thread, without locks: a new stack may have to see which modules the loader has
- * loaded. */
+ * loaded. Under the pool's lock a growth leaves that to the end of the call. */
 #ifndef TARN_POOLS_STACKING_H
 #define TARN_POOLS_STACKING_H
 
@@ -35,6 +40,7 @@ struct tn_stacking {
     uint64_t sample_bytes; /* 0: no stacks are taken; 1: of all allocations; see base/sample.h */
     struct tn_stacks stacks;
     struct tn_modules modules;
+    atomic_bool has_new; /* stacks since modules were looked at */
 };
 
 /* Devices that want stacks. */
@@ -51,9 +57,13 @@ void tn_stacking_fini(struct tn_stacking *stacking);
 /* Of the calling thread. */
 extern _Thread_local struct tn_sample tn_stacking_sample __attribute__((tls_model("initial-exec")));
 
+/* What the public function that the thread is in returns to, where a device wants stacks. */
+extern _Thread_local const void *tn_stacking_caller __attribute__((tls_model("initial-exec")));
+
 /* Whether an allocation of so many bytes is certain to have no stack. Calls nothing: it stands in the
  * hot functions. */
-static TN_ALWAYS_INLINE bool tn_stacking_passes(const struct tn_stacking *stacking, uint64_t bytes)
+static TN_ALWAYS_INLINE bool tn_stacking_passes(const struct tn_stacking *stacking, uint64_t bytes,
+                                                const void *caller)
 {
     if (TN_LIKELY(atomic_load_explicit(&tn_stacking_count, memory_order_relaxed) == 0))
         return true;
@@ -61,6 +71,7 @@ static TN_ALWAYS_INLINE bool tn_stacking_passes(const struct tn_stacking *stacki
         TN_UNLIKELY(tn_stacking_sample.left <= (int64_t)bytes))
         return false;
     tn_stacking_sample.left -= (int64_t)bytes;
+    tn_stacking_caller = caller;
     return true;
 }
 
@@ -69,5 +80,20 @@ static TN_ALWAYS_INLINE bool tn_stacking_passes(const struct tn_stacking *stacki
  * caller, which keeps its frame pointer. */
 uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes, const void *caller,
                           const void *frame);
+
+/* Begins a public function that may grow, and allocates no block of the caller's. Returns the stack
+ * of an outer allocation, to be put back into tn_history_stack. */
+uint32_t tn_stacking_begin_call(const void *caller);
+
+/* The stack of the call that grows; 0: none is known, or none is wanted. */
+uint32_t tn_stacking_of_growth(struct tn_stacking *stacking);
+
+/* Behind calls that may have grown; no lock may be held. */
+static inline void tn_stacking_end_growth(struct tn_stacking *stacking)
+{
+    if (TN_UNLIKELY(atomic_load_explicit(&stacking->has_new, memory_order_relaxed)) &&
+        atomic_exchange(&stacking->has_new, false))
+        tn_modules_refresh(&stacking->modules);
+}
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/contract.h"
 #include "pools/proofs.h"
+#include "pools/trackers.h"
 
 static bool is_over(const struct tn_chunk *place, const struct tn_segment *segment, uint64_t offset,
                     uint64_t bytes)
@@ -70,6 +71,7 @@ static void close_place(tarn_pool *pool, struct tn_chunk **link, struct tn_chunk
     pool->vacated.count -= 1;
     tn_pool_note(pool, TN_NOTE_UNMAPPED,
                  TN_OPERANDS(tn_chunk_address(place), place->bytes, place->memory->handle));
+    tn_trackers_forget(pool->device, place);
     tn_chunk_close(place);
 }
 

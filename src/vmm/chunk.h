@@ -61,6 +61,9 @@ struct tn_chunk {
     struct tn_chunk *heap_previous;
     struct tn_memory *memory; /* of this place; NULL: the memory is away */
     uint64_t peer_mask;       /* other devices with access: bit i is ordinal i; 0 without memory */
+    /* enum tn_notice: pools/tracker_queue.h, whose lock guards changes. 0 in a recycled record, which
+     * is looked at. */
+    atomic_int notice;
 };
 
 _Static_assert(offsetof(struct tn_chunk, used_bytes) == 64, "a cache line");

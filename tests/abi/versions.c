@@ -149,14 +149,30 @@ static void observe(tarn_device *device, const tarn_out_of_memory *what, void *t
     *(size_t *)told = what->requested_bytes;
 }
 
+static void hear(tarn_device *device, const tarn_tracked *what, void *told)
+{
+    (void)device;
+#if defined VERSION_older
+    EXPECT(what->size > sizeof *what);
+#elif defined VERSION_newer
+    EXPECT(what->size < sizeof *what);
+#else
+    EXPECT(what->size == sizeof *what);
+#endif
+    *(size_t *)told = what->bytes;
+}
+
 static void run_out_of_memory(tarn_device *device, tarn_pool *pool)
 {
     size_t told = 0;
+    size_t heard = 0;
     void *address = NULL;
 
     OK(tarn_device_add_oom_observer(device, observe, &told));
+    OK(tarn_device_add_tracker(device, hear, &heard, TARN_TRACKED_OUT_OF_MEMORY));
     EXPECT(tarn_pool_malloc(pool, (size_t)128 << 20, 0, NULL, &address) == TARN_ERR_LIMIT);
     EXPECT(told == (size_t)128 << 20);
+    EXPECT(heard == (size_t)128 << 20);
 }
 
 /* A graph without a node, of the thread's own default stream. */
@@ -202,5 +218,6 @@ int main(void)
     SAY(tarn_graph_memory_info);
     SAY(tarn_segment);
     SAY(tarn_out_of_memory);
+    SAY(tarn_tracked);
     return 0;
 }

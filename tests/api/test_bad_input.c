@@ -23,6 +23,13 @@ static void see_nothing(tarn_device *device, const tarn_out_of_memory *what, voi
     (void)user;
 }
 
+static void hear_nothing(tarn_device *device, const tarn_tracked *what, void *user)
+{
+    (void)device;
+    (void)what;
+    (void)user;
+}
+
 #define GONE(kind, call) REFUSE(TARN_ERR_INVALID_HANDLE, kind, call)
 
 /* Every call that takes a pool. */
@@ -178,6 +185,8 @@ TEST(closed, a_device_used_after_its_end_is_refused)
     GONE("device", tarn_device_remove_free_callback(device, give_nothing, NULL));
     GONE("device", tarn_device_add_oom_observer(device, see_nothing, NULL));
     GONE("device", tarn_device_remove_oom_observer(device, see_nothing, NULL));
+    GONE("device", tarn_device_add_tracker(device, hear_nothing, NULL, TARN_TRACKED_ALL));
+    GONE("device", tarn_device_remove_tracker(device, hear_nothing, NULL));
     GONE("device", tarn_begin_allocate_to_pool(device, gone, tarn_filter_thread, NULL, &route));
     GONE("route", tarn_end_allocate_to_pool(ended));
     GONE("device", tarn_device_close(device));

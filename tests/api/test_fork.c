@@ -311,3 +311,65 @@ TEST_LOOP(children, a_callback_may_fork, 0, 2 * RUN_OUTS)
     judge(run_out(which), of_parent);
     OK(tarn_free(test_malloc(512)));
 }
+
+/* Forks at one event, behind others. */
+static void forking_tracker(tarn_device *device, const tarn_tracked *what, void *before)
+{
+    (void)device;
+    (void)what;
+    if ((*(size_t *)before)-- == 0)
+        (void)forking_filter(NULL, NULL);
+}
+
+static tarn_status make_tracked_call(int which)
+{
+    void *address;
+
+    switch (which) {
+    case 0:
+        return tarn_pool_trim(world.pool, NULL);
+    case 1:
+        return tarn_device_trim(world.device, 0, NULL);
+    default: /* the ladder takes the other pool's memory */
+        return tarn_pool_malloc(world.default_pool, 8000 * MIB, 0, world.side, &address);
+    }
+}
+
+enum { TRACKED_CALLS = 3, CHUNKS_BEFORE = 2 };
+
+/* The first chunk goes, or a later one. */
+TEST_LOOP(children, a_tracker_may_fork, 0, CHUNKS_BEFORE *TRACKED_CALLS)
+{
+    size_t before = (size_t)(_i / TRACKED_CALLS);
+    void *blocks[3];
+
+    for (size_t i = 0; i < 3; i++)
+        blocks[i] = test_alloc(world.pool, 64 * MIB, world.stream);
+    for (size_t i = 0; i < 3; i++)
+        OK(tarn_free(blocks[i]));
+    test_synchronize(world.stream);
+    OK(tarn_device_add_tracker(world.device, forking_tracker, &before, TARN_TRACKED_UNMAPPING));
+    judge(make_tracked_call(_i % TRACKED_CALLS), TARN_OK);
+}
+
+/* What has been done by then is not refused in the child; nor does the child go on with it. */
+TEST_LOOP(children, a_tracker_may_fork_when_a_call_is_over, 0, 3)
+{
+    size_t before = 0;
+    void *address = NULL;
+    tarn_pool *pool = test_pool("short");
+
+    if (_i > 0) /* it is idle, since never used */
+        OK(tarn_pool_reserve(pool, 64 * MIB, world.stream));
+    OK(tarn_device_add_tracker(world.device, forking_tracker, &before, TARN_TRACKED_ALL));
+    if (_i == 0)
+        address = test_alloc(pool, 64 * MIB, world.stream);
+    else if (_i == 1)
+        OK(tarn_pool_destroy(pool));
+    else
+        OK(tarn_pool_release(pool));
+    if (forked == 0)
+        _exit(call_all(false));
+    expect_child(forked);
+    OK(tarn_free(address));
+}

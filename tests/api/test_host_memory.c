@@ -300,6 +300,13 @@ static void observe_nothing(tarn_device *device, const tarn_out_of_memory *what,
     (void)user;
 }
 
+static void hear_nothing(tarn_device *device, const tarn_tracked *what, void *user)
+{
+    (void)device;
+    (void)what;
+    (void)user;
+}
+
 TEST(calls, no_callback_is_registered)
 {
     int refused = 0;
@@ -309,6 +316,10 @@ TEST(calls, no_callback_is_registered)
     refused = 0;
     SHORT(refused, tarn_device_add_oom_observer(world.device, observe_nothing, NULL));
     ck_assert_int_gt(refused, 0);
+    refused = 0;
+    SHORT(refused, tarn_device_add_tracker(world.device, hear_nothing, NULL, TARN_TRACKED_ALL));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_device_remove_tracker(world.device, hear_nothing, NULL));
     OK(tarn_device_remove_free_callback(world.device, free_nothing, NULL));
     OK(tarn_device_remove_oom_observer(world.device, observe_nothing, NULL));
 }

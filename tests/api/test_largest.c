@@ -189,6 +189,14 @@ static void leave_little(void)
     state.by_driver = false;
 }
 
+/* While there is a tracker, no memory moves. */
+static void hear_nothing(tarn_device *device, const tarn_tracked *what, void *user)
+{
+    (void)device;
+    (void)what;
+    (void)user;
+}
+
 static void make_state(uint64_t seed)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
@@ -202,6 +210,8 @@ static void make_state(uint64_t seed)
     if (!state.by_driver)
         options.limit_bytes = chance(2) ? (MEMORY_MIB - 64) * MIB : (80 + below(200)) * MIB;
     test_world_open_with(&options);
+    if (chance(4))
+        OK(tarn_device_add_tracker(world.device, hear_nothing, NULL, TARN_TRACKED_ALL));
     state.streams[0] = world.stream;
     state.streams[1] = world.side;
     state.streams[2] = test_stream();

@@ -33,7 +33,7 @@ enum then {
 };
 
 enum way { BY_JUMP, BY_THREAD_END, BY_CANCELLATION, BY_UNWINDING, WAYS };
-enum function { FREE_CALLBACK, OBSERVER, FILTER, WRITER, FUNCTIONS };
+enum function { FREE_CALLBACK, OBSERVER, FILTER, WRITER, TRACKER, FUNCTIONS };
 
 static enum way way;
 static bool on_another_device;
@@ -91,6 +91,14 @@ static void leave_observer(tarn_device *device, const tarn_out_of_memory *what, 
     leave();
 }
 
+static void leave_tracker(tarn_device *device, const tarn_tracked *what, void *user)
+{
+    (void)device;
+    (void)what;
+    (void)user;
+    leave();
+}
+
 static bool leave_filter(tarn_stream stream, void *user)
 {
     (void)stream;
@@ -118,6 +126,8 @@ static void add_leaving(enum function function)
         OK(tarn_device_add_free_callback(world.device, leave_callback, NULL));
     else if (function == OBSERVER)
         OK(tarn_device_add_oom_observer(world.device, leave_observer, NULL));
+    else if (function == TRACKER)
+        OK(tarn_device_add_tracker(world.device, leave_tracker, NULL, TARN_TRACKED_OUT_OF_MEMORY));
     else if (function == FILTER)
         (void)test_route(world.pool, leave_filter, NULL);
     else
@@ -359,7 +369,8 @@ TEST_LOOP(left, a_long_wait_for_a_function_on_another_thread_says_so, 0, WRITER)
 }
 
 static const char *const names[FUNCTIONS] = {"a free-memory callback", "an out-of-memory observer",
-                                             "a route's filter", "a snapshot's writer"};
+                                             "a route's filter", "a snapshot's writer",
+                                             "a tracker"};
 
 TEST_LOOP(left, a_function_that_is_left_by_unwinding_ends_the_process, 0, (WAYS - 1) * FUNCTIONS)
 {

@@ -116,6 +116,13 @@ static void see_nothing(tarn_device *device, const tarn_out_of_memory *what, voi
     (void)user;
 }
 
+static void hear_nothing(tarn_device *device, const tarn_tracked *what, void *user)
+{
+    (void)device;
+    (void)what;
+    (void)user;
+}
+
 static tarn_status take_bytes(const void *bytes, size_t count, void *user)
 {
     (void)bytes;
@@ -132,6 +139,11 @@ static void add_callback(void)
 static void add_observer(void)
 {
     OK(tarn_device_add_oom_observer(world.device, see_nothing, &out));
+}
+
+static void add_tracker(void)
+{
+    OK(tarn_device_add_tracker(world.device, hear_nothing, &out, TARN_TRACKED_ALL));
 }
 
 static void begin_route(void)
@@ -163,6 +175,7 @@ static void open_again(void)
     X(tarn_checkpoint_verify, NULL, (with.checkpoint, world.stream))                               \
     X(tarn_device_add_free_callback, NULL, (world.device, say_no, &out))                           \
     X(tarn_device_add_oom_observer, NULL, (world.device, see_nothing, &out))                       \
+    X(tarn_device_add_tracker, NULL, (world.device, hear_nothing, &out, TARN_TRACKED_ALL))         \
     X(tarn_device_close, open_again, (out.device != NULL ? out.device : world.device))             \
     X(tarn_device_default_pool, NULL, (world.device, &out.pool))                                   \
     X(tarn_device_describe, NULL, (world.device, &out.info))                                       \
@@ -173,6 +186,7 @@ static void open_again(void)
     X(tarn_device_pools, NULL, (world.device, &out.pools))                                         \
     X(tarn_device_remove_free_callback, add_callback, (world.device, say_no, &out))                \
     X(tarn_device_remove_oom_observer, add_observer, (world.device, see_nothing, &out))            \
+    X(tarn_device_remove_tracker, add_tracker, (world.device, hear_nothing, &out))                 \
     X(tarn_device_report, NULL, (world.device, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL)) \
     X(tarn_device_reset_peaks, NULL, (world.device))                                               \
     X(tarn_device_reset_totals, NULL, (world.device))                                              \

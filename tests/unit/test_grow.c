@@ -208,17 +208,17 @@ TEST(cache, chunks_unmapped_for_the_cache_are_there)
 
     OK(tarn_free(unit_alloc(pool, 56 * MIB, stream)));
     tn_pool_lock(pool);
-    ck_assert_uint_eq(tn_pool_unmap_free(pool, 1, TN_UNMAPPED_TO_CACHE, &unproven), 0);
+    ck_assert_uint_eq(tn_pool_unmap_free(pool, 1, TN_UNMAPPED_TO_CACHE, &unproven, NULL), 0);
     ck_assert(unproven);
     tn_pool_unlock(pool);
     OK(tn_gpu_wait_idle(&device->gpu));
     tn_pool_lock(pool);
-    ck_assert_uint_eq(tn_pool_unmap_free(pool, 1, TN_UNMAPPED_TO_CACHE, &unproven), 8 * MIB);
+    ck_assert_uint_eq(tn_pool_unmap_free(pool, 1, TN_UNMAPPED_TO_CACHE, &unproven, NULL), 8 * MIB);
     OK(tn_pool_check(pool));
     tn_pool_unlock(pool);
     expect_charged(48 * MIB, 8 * MIB);
     tn_pool_lock(pool);
-    ck_assert_uint_eq(tn_pool_unmap_free(pool, 17 * MIB, TN_UNMAPPED_TO_DRIVER, &unproven),
+    ck_assert_uint_eq(tn_pool_unmap_free(pool, 17 * MIB, TN_UNMAPPED_TO_DRIVER, &unproven, NULL),
                       48 * MIB);
     tn_pool_unlock(pool);
     expect_charged(0, 8 * MIB);
@@ -430,13 +430,14 @@ TEST(unmap, what_is_not_proven_idle_stays_until_a_wait)
 
     OK(tarn_free(address));
     tn_pool_lock(pool);
-    ck_assert_uint_eq(tn_pool_unmap_free(pool, UINT64_MAX, TN_UNMAPPED_TO_DRIVER, &unproven), 0);
+    ck_assert_uint_eq(tn_pool_unmap_free(pool, UINT64_MAX, TN_UNMAPPED_TO_DRIVER, &unproven, NULL),
+                      0);
     ck_assert(unproven);
     tn_pool_unlock(pool);
     OK(tn_gpu_wait_idle(&device->gpu));
     tn_pool_lock(pool);
     unproven = false;
-    ck_assert_uint_eq(tn_pool_unmap_free(pool, UINT64_MAX, TN_UNMAPPED_TO_DRIVER, &unproven),
+    ck_assert_uint_eq(tn_pool_unmap_free(pool, UINT64_MAX, TN_UNMAPPED_TO_DRIVER, &unproven, NULL),
                       32 * MIB);
     ck_assert(!unproven);
     OK(tn_pool_check(pool));
@@ -449,7 +450,7 @@ TEST(unmap, memory_that_was_never_used_is_idle)
 
     OK(tarn_pool_reserve(pool, 64 * MIB, stream));
     tn_pool_lock(pool);
-    ck_assert_uint_eq(tn_pool_unmap_free(pool, UINT64_MAX, TN_UNMAPPED_TO_DRIVER, &unproven),
+    ck_assert_uint_eq(tn_pool_unmap_free(pool, UINT64_MAX, TN_UNMAPPED_TO_DRIVER, &unproven, NULL),
                       66 * MIB); /* 2 MiB for small ones */
     ck_assert(!unproven);
     tn_pool_unlock(pool);

@@ -27,26 +27,50 @@ TEST(words, a_note_is_read_as_it_was_written)
     ck_assert_ptr_nonnull(copy);
     memset(pages, 0, PAGES * sizeof *pages);
     ck_assert(tn_ring_init(&ring, pages, PAGES, &counter));
-    tn_note_write(&ring, TN_NOTE_MAPPED, 77, TN_OPERANDS(1, UINT64_MAX, 3));
+    tn_note_write(&ring, TN_NOTE_CAPTURE_BEGUN, 77, TN_OPERANDS(1, UINT64_MAX, 3));
     tn_note_write(&ring, TN_NOTE_POOL_DESTROYED, (UINT64_C(1) << 50) - 1, TN_OPERANDS(5));
     tn_note_write(NULL, TN_NOTE_POOL_DESTROYED, 1, TN_OPERANDS(0));
     ck_assert_int_eq(tn_ring_read(tn_ring_from_memory, &ring, 0, copy), TN_RING_READ);
-    ck_assert_uint_eq(copy->word_count, 1 + 4 + 1 + 1);
+    ck_assert_uint_eq(copy->word_count, 1 + 3 + 1 + 1);
     ck_assert_uint_eq(tn_ring_kind(copy->words[0]), TN_RING_STAMP);
     ck_assert(tn_note_read(&copy->words[1], &read));
-    ck_assert_int_eq(read.note, TN_NOTE_MAPPED);
+    ck_assert_int_eq(read.note, TN_NOTE_CAPTURE_BEGUN);
     ck_assert_uint_eq(read.pool, 77);
     ck_assert_uint_eq(read.operands[0], 1);
     ck_assert_uint_eq(read.operands[1], UINT64_MAX);
-    ck_assert_uint_eq(read.operands[2], 3);
-    ck_assert_uint_eq(tn_ring_kind(copy->words[5]), TN_RING_STAMP);
-    ck_assert(tn_note_read(&copy->words[6], &read));
+    ck_assert_uint_eq(read.operands[2], 0); /* it has two */
+    ck_assert_uint_eq(tn_ring_kind(copy->words[4]), TN_RING_STAMP);
+    ck_assert(tn_note_read(&copy->words[5], &read));
     ck_assert_int_eq(read.note, TN_NOTE_POOL_DESTROYED);
     ck_assert_uint_eq(read.pool, (UINT64_C(1) << 50) - 1);
     ck_assert_uint_eq(read.operands[0], 0); /* it has none */
     tn_ring_drop(&ring);
     tn_host_free(pages);
     free(copy);
+}
+
+/* With a stack, and without: as where none are taken. */
+TEST(words, bytes_of_a_growth_may_have_a_stack)
+{
+    static const enum tn_note notes_of[] = {TN_NOTE_MEMORY_CREATED, TN_NOTE_MAPPED};
+    static const uint32_t stacks[] = {0, 1, UINT32_MAX};
+    struct tn_note_words read;
+
+    for (size_t i = 0; i < 6; i++) {
+        const enum tn_note note = notes_of[i / 3];
+        const unsigned count = (unsigned)tn_note_operand_count(note);
+
+        ck_assert(tn_note_read((const uint64_t[]){tn_ring_first(TN_RING_NOTE, count, note), 5,
+                                                  tn_note_bytes_of(1 << 30, stacks[i % 3]), 6},
+                               &read));
+        ck_assert_uint_eq(read.operands[1], 1 << 30);
+        ck_assert_uint_eq(read.stack, stacks[i % 3]);
+    }
+    ck_assert(tn_note_read(
+        (const uint64_t[]){tn_ring_first(TN_RING_NOTE, 2, TN_NOTE_MEMORY_CACHED), 5, UINT64_MAX},
+        &read));
+    ck_assert_uint_eq(read.operands[1], UINT64_MAX);
+    ck_assert_uint_eq(read.stack, 0);
 }
 
 TEST(words, words_of_no_note_are_refused)

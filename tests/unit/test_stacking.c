@@ -265,3 +265,180 @@ TEST(closed, a_device_without_stacks_wants_none)
     test_world_close();
     ck_assert_uint_eq(atomic_load(&tn_stacking_count), 0);
 }
+
+static void open_callers_sampled(void)
+{
+    open_with(TARN_HISTORY_CALLERS, (size_t)1 << 40);
+}
+
+static void open_frames_sampled(void)
+{
+    open_with(TARN_HISTORY_FRAMES, (size_t)1 << 40);
+}
+
+static void open_unwind_sampled(void)
+{
+    open_with(TARN_HISTORY_UNWIND, (size_t)1 << 40);
+}
+
+/* Next to no allocation is chosen for a stack. */
+GROUP(rare_callers, open_callers_sampled, .end = test_world_close)
+GROUP(rare_frames, open_frames_sampled, .end = test_world_close)
+GROUP(rare_unwound, open_unwind_sampled, .end = test_world_close)
+
+enum { GROWING_CALLS = 8 };
+
+static void *grown[GROWING_CALLS];
+static tarn_checkpoint *checkpoint;
+
+static __attribute__((noinline)) void grow_inner(int which)
+{
+    tarn_delta *delta;
+    void **block = &grown[which];
+
+    switch (which) {
+    case 0:
+        OK(tarn_malloc(world.device, 128 * MIB, world.stream, block));
+        break;
+    case 1:
+        OK(tarn_pool_malloc(world.pool, 128 * MIB, 0, world.stream, block));
+        break;
+    case 2:
+        OK(tarn_malloc_aligned(world.device, 128 * MIB, 4096, world.stream, block));
+        break;
+    case 3:
+        OK(tarn_calloc(world.device, 128, MIB, world.stream, block));
+        break;
+    case 4:
+        OK(tarn_pool_reserve(world.pool, 128 * MIB, world.stream));
+        break;
+    case 5:
+        OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+        break;
+    case 6:
+        OK(tarn_checkpoint_restore(checkpoint, world.stream, &delta));
+        tarn_delta_destroy(delta);
+        break;
+    default:
+        OK(tarn_pool_malloc(world.pool, 4096, 0, world.side, block));
+    }
+    __asm__ volatile("" ::: "memory");
+}
+
+static __attribute__((noinline)) void grow_outer(int which)
+{
+    grow_inner(which);
+    __asm__ volatile("" ::: "memory");
+}
+
+/* The notes of one kind from a number on, and whether their stacks begin as they should. Returns the
+ * number of such notes. */
+static size_t check_notes(const struct tn_told *told, enum tn_note note, size_t before,
+                          size_t frames_min)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < told->event_count; i++) {
+        const struct tn_told_event *event = &told->events[i];
+        struct tn_stack stack;
+
+        if (event->kind != TN_HISTORY_NOTE || event->note.note != note || count++ < before)
+            continue;
+        stack = stack_of(event->note.stack);
+        ck_assert_uint_ge(stack.count, frames_min);
+        ck_assert(is_in(stack.frames[0], grow_inner));
+        if (frames_min > 1)
+            ck_assert(is_in(stack.frames[1], grow_outer));
+        ck_assert_uint_le(event->note.operands[1], TN_MEMORY_BYTES_MAX);
+    }
+    return count;
+}
+
+/* Each call grows once at least. */
+static void check_growths(size_t frames_min)
+{
+    size_t mapped_count = 0;
+    size_t created_count = 0;
+
+    for (int which = 0; which < GROWING_CALLS; which++) {
+        struct tn_told told;
+        size_t count;
+
+        if (which == 6) { /* the memory of the checkpoint's block goes, and comes back */
+            OK(tarn_free(grown[1]));
+            test_wait_for_all();
+            OK(tarn_pool_trim(world.pool, NULL));
+        }
+        grow_outer(which);
+        told = retell();
+        tn_told_sort_by_time(&told);
+        count = check_notes(&told, TN_NOTE_MAPPED, mapped_count, frames_min);
+        ck_assert_uint_gt(count, mapped_count);
+        mapped_count = count;
+        count = check_notes(&told, TN_NOTE_MEMORY_CREATED, created_count, frames_min);
+        ck_assert_uint_gt(count, created_count);
+        created_count = count;
+        tn_told_free(&told);
+    }
+    ck_assert(!atomic_load(&world.device->history.stacking.has_new));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    for (size_t i = 0; i < GROWING_CALLS; i++)
+        OK(tarn_free(grown[i])); /* or nothing */
+}
+
+TEST(callers, each_growth_has_its_caller)
+{
+    check_growths(1);
+}
+
+TEST(unwound, each_growth_has_the_stack_of_its_call)
+{
+    check_growths(3);
+}
+
+TEST(rare_callers, each_growth_has_its_caller_where_allocations_have_none)
+{
+    check_growths(1);
+}
+
+TEST(rare_frames, each_growth_has_its_frames_where_allocations_have_none)
+{
+    check_growths(3);
+}
+
+TEST(rare_unwound, each_growth_is_unwound_where_allocations_have_none)
+{
+    check_growths(3);
+}
+
+static bool allocate_inside(tarn_device *device, size_t wanted_bytes, void *small)
+{
+    (void)wanted_bytes;
+    OK(tarn_malloc(device, 512, world.side, small));
+    OK(tarn_pool_set_limit(world.pool, 512 * MIB));
+    return true;
+}
+
+/* A callback allocates within the ladder of another call, which grows behind. */
+TEST(rare_callers, a_growth_behind_a_callback_has_the_caller_of_its_own_call)
+{
+    void *small = NULL;
+    size_t before;
+    struct tn_told told;
+
+    OK(tarn_free(test_alloc(world.default_pool, 512, world.side)));
+    OK(tarn_pool_set_limit(world.pool, 64 * MIB));
+    OK(tarn_device_add_free_callback(world.device, allocate_inside, &small));
+    told = retell();
+    before = check_notes(&told, TN_NOTE_MAPPED, SIZE_MAX, 1);
+    tn_told_free(&told);
+    grow_outer(1);
+    told = retell();
+    tn_told_sort_by_time(&told);
+    ck_assert_uint_gt(check_notes(&told, TN_NOTE_MAPPED, before, 1), before);
+    tn_told_free(&told);
+    ck_assert_ptr_nonnull(small);
+    OK(tarn_device_remove_free_callback(world.device, allocate_inside, &small));
+    OK(tarn_free(small));
+    OK(tarn_free(grown[1]));
+}
