@@ -337,6 +337,32 @@ class Refusals(Case):
         self.assertIn("?[2J", text)
 
 
+class Shell(Case):
+    def complete(self, *words):
+        script = SOURCE.parents[2] / "command" / "tarn.bash"
+        line = ('. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tarn; '
+                'printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", line, "bash", str(script), COMMAND, *words], text=True,
+                              capture_output=True, env=self.environment, check=True)
+        return done.stdout.split()
+
+    def test_words_are_completed(self):
+        program, _ = self.start_killed(conf=SMALL)
+        self.assertEqual(self.complete("l"), ["list", "leaks"])
+        self.assertEqual(self.complete("leaks", "--p"), ["--pool"])
+        self.assertEqual(self.complete("leaks", "--e"), [])
+        self.assertIn(str(program.pid), self.complete("dump", str(program.pid)[:1]))
+        self.assertEqual(self.complete("dump", "1", "--events", ""), [])
+
+    def test_the_page_of_the_manual_has_every_option(self):
+        page = (SOURCE.parents[2] / "command" / "tarn.1").read_text().replace("\\-", "-")
+        usage, _ = self.run_command("help")
+        for option in re.findall(r"--\w+", usage):
+            self.assertIn(option, page)
+            if option not in ("--help", "--version"):
+                self.assertIn(option, (SOURCE.parents[2] / "command" / "tarn.bash").read_text())
+
+
 class Outputs(Case):
     def test_a_file_gets_its_name_when_it_is_whole(self):
         program, _ = self.start_killed(conf=SMALL)
