@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "base/contract.h"
 #include "base/host.h"
 #include "heap/history.h"
 #include "notes.h"
@@ -187,6 +188,7 @@ static bool keep(struct choosing *choosing, const struct tn_told_event *event)
     struct events *events = choosing->events;
     void *all = events->all;
 
+    TN_ASSERT(events->count <= choosing->wanted->most);
     events->matching += 1;
     if (choosing->wanted->most == 0)
         return true;
@@ -284,6 +286,7 @@ bool events_read(struct events *events, const struct history *history, const str
     done = choose(&choosing, history, live);
     if (events->count > 0)
         qsort(events->all, events->count, sizeof *events->all, compare_times);
+    TN_ASSERT(events->count <= events->matching && events->count <= wanted->most);
     tn_host_free(choosing.blocks.all);
     tn_host_free(choosing.pools.all);
     tn_host_free(choosing.replays);

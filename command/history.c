@@ -52,6 +52,7 @@ static bool from_modules(void *context, size_t offset, void *bytes, size_t count
 {
     const struct history *history = context;
 
+    TN_ASSERT(offset + count <= history->reader.head.area_bytes[1]);
     return from_stacks(context, tn_ring_area_offset(&history->reader.head, 1) + offset, bytes,
                        count);
 }
@@ -159,6 +160,7 @@ bool history_open(struct history *history, const char *path)
 
 void history_close(struct history *history)
 {
+    TN_ASSERT(history->reader.fd >= 0);
     (void)close(history->reader.fd);
     tn_host_free(history->modules);
     tn_host_free(history->read);

@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "base/contract.h"
+
 /* The bytes of the character that begins there, as UTF-8 has it; 0: none does. */
 static unsigned character_bytes(const unsigned char *at)
 {
@@ -67,6 +69,7 @@ void json_begin(struct json *json, const char *key, char bracket)
 
 void json_end(struct json *json, char bracket)
 {
+    TN_ASSERT(json->depth > 0);
     json->depth -= 1;
     if (!json->is_first)
         (void)fprintf(json->file, "\n%*s", (int)json->depth, "");

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/contract.h"
 #include "base/host.h"
 #include "base/sample.h"
 #include "base/stacks.h"
@@ -89,6 +90,7 @@ bool live_group(struct live_groups *groups, struct tn_told *told, enum live_key 
         add(&groups->all[groups->count - 1], block, key == LIVE_BY_STACK ? sample_bytes : 1);
         add(&groups->total, block, 1);
     }
+    TN_ASSERT(groups->count <= told->count);
     if (groups->count > 0)
         qsort(groups->all, groups->count, sizeof *groups->all, compare_groups);
     return true;

@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/contract.h"
 #include "base/host.h"
 
 typedef char *demangle_function(const char *name, char *buffer, size_t *bytes, int *status);
@@ -270,6 +271,7 @@ void symbols_find(struct symbols *symbols, uint64_t address, struct symbol *symb
                   dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL));
     symbol->functions[0].line = (unsigned)number;
     read_inlined(symbols, names->module, place, symbol);
+    TN_ASSERT(symbol->count >= 1 && symbol->count <= SYMBOL_INLINED_MAX);
     last = &symbol->functions[symbol->count - 1];
     if (symbol->count == 1 || last->name[0] == '\0') {
         const char *name = dwfl_module_addrname(names->module, place);

@@ -4,6 +4,7 @@
 TARN_COMMAND is the command, and TARN_RECORDED the program tests/command/recorded.c.
 """
 
+import ctypes
 import json
 import os
 import pathlib
@@ -176,11 +177,37 @@ class Programs(Case):
         self.assertEqual([(stack["blocks"], stack["frames"]) for stack in read["stacks"]], [(4, [])])
         self.assertIn("no stacks: see history_stacks", self.run_command("leaks", program.pid)[0])
 
-    def test_a_program_that_was_built_anew_is_not_believed(self):
+    def copy_program(self):
         copy = self.folder / "program"
         shutil.copy(RECORDED, copy)
-        environment = {"LD_LIBRARY_PATH": str(pathlib.Path(RECORDED).parents[1] / "lib")}
-        self.environment.update(environment)
+        self.environment["LD_LIBRARY_PATH"] = str(pathlib.Path(RECORDED).parents[1] / "lib")
+        return copy
+
+    def test_names_of_cpp_are_readable_where_its_library_is(self):
+        try:
+            ctypes.CDLL("libstdc++.so.6")
+            name = "tables::make(int)"
+        except OSError:
+            name = "_ZN6tables4makeEi"
+        program, _ = self.start_killed()
+        stacks = self.read_json("leaks", program.pid)["stacks"]
+        self.assertIn(name, [frame.get("function") for frame in stacks[1]["frames"]])
+
+    @unittest.skipIf(shutil.which("objcopy") is None, "no objcopy")
+    def test_names_are_found_in_a_file_of_debug_information(self):
+        copy = self.copy_program()
+        debug = f"{copy}.debug"
+        for arguments in (["--only-keep-debug", copy, debug], ["--strip-all", copy],
+                          [f"--add-gnu-debuglink={debug}", copy]):
+            subprocess.run(["objcopy", *arguments], check=True)
+        program, _ = self.start_killed(program=str(copy))
+        text, _ = self.run_command("leaks", program.pid)
+        self.assertRegex(text, rf"leak_weights at \S*recorded\.c:{line_of('leak_weights')} in program")
+        os.unlink(debug)
+        self.assertRegex(self.run_command("leaks", program.pid)[0], r"\n    program\+0x[0-9a-f]+\n")
+
+    def test_a_program_that_was_built_anew_is_not_believed(self):
+        copy = self.copy_program()
         program, _ = self.start_killed(program=str(copy))
         self.assertIn("leak_weights", self.run_command("leaks", program.pid)[0])
         copy.unlink()
@@ -247,8 +274,6 @@ class Refusals(Case):
         gone.wait()
         self.assertIn("is gone", self.refused("dump", gone.pid, status=1))
         self.assertIn("has no history", self.refused("leaks", os.getpid(), status=1))
-        program, _ = self.start_killed(conf="history_bytes:0")
-        self.assertIn("is gone", self.refused("leaks", program.pid, status=1))
 
     def test_usage_is_said_in_one_line(self):
         self.assertIn("needs a PID", self.refused("dump"))
