@@ -117,7 +117,7 @@ static bool read_all(struct dump *dump)
     const uint64_t *pool = options->by_pool ? &options->pool : NULL;
     uint64_t broken;
 
-    dump->symbols = symbols_open(&dump->history);
+    dump->symbols = symbols_open(&dump->history, options->debug);
     return dump->symbols != NULL &&
            tn_retell_blocks(&dump->history.source, &dump->told) == TARN_OK &&
            owners_read(&dump->owners, &dump->history, &dump->event_count, &broken) &&

@@ -100,6 +100,7 @@ static void put_known(struct json *json, const char *key, const char *text)
 
 static void frame_to_json(struct symbols *symbols, uint64_t frame, struct json *json)
 {
+    char build_id[HISTORY_BUILD_ID_BYTES] = "";
     struct symbol symbol;
 
     if ((frame & TN_STACK_TOKEN) != 0) {
@@ -109,6 +110,8 @@ static void frame_to_json(struct symbols *symbols, uint64_t frame, struct json *
         return;
     }
     symbols_find(symbols, frame - 1, &symbol);
+    if (symbol.module != NULL)
+        history_print_build_id(build_id, symbol.module);
     for (unsigned i = 0; i < symbol.count; i++) {
         const struct function_at *function = &symbol.functions[i];
 
@@ -121,6 +124,7 @@ static void frame_to_json(struct symbols *symbols, uint64_t frame, struct json *
         json_bool(json, "inlined", i + 1 < symbol.count);
         if (symbol.module != NULL) {
             put_known(json, "module", symbol.module->path);
+            put_known(json, "build_id", build_id);
             json_address(json, "offset", symbol.offset);
         }
         json_end(json, '}');

@@ -24,13 +24,6 @@ static const struct tn_module *find_library(const struct history *history)
     return NULL;
 }
 
-static void print_id(char text[2 * TN_MODULE_BUILD_ID_MAX + 1], const struct tn_module *module)
-{
-    text[0] = '\0';
-    for (size_t i = 0; i < module->build_id_bytes; i++)
-        (void)snprintf(text + 2 * i, 3, "%02x", module->build_id[i]);
-}
-
 static void print_lost(const struct tn_told *told, FILE *file)
 {
     if (told->lost_pages > 0)
@@ -56,7 +49,7 @@ void head_print(const struct history *history, const struct tn_told *told,
     const struct tn_ring_file_head *head = &history->reader.head;
     const struct tn_module *library = find_library(history);
     const uint64_t sample_bytes = head_sample_bytes(history);
-    char id[2 * TN_MODULE_BUILD_ID_MAX + 1];
+    char id[HISTORY_BUILD_ID_BYTES];
 
     (void)fputs("history   ", file);
     text_put(file, history->path);
@@ -71,7 +64,7 @@ void head_print(const struct history *history, const struct tn_told *told,
     text_time(file, head->began);
     (void)fputc('\n', file);
     if (library != NULL) {
-        print_id(id, library);
+        history_print_build_id(id, library);
         (void)fputs("library   ", file);
         text_put(file, library->path);
         (void)fprintf(file, ", build id %s\n", id[0] != '\0' ? id : "none");
@@ -95,7 +88,7 @@ void head_to_json(const struct history *history, const struct tn_told *told,
 {
     const struct tn_ring_file_head *head = &history->reader.head;
     const struct tn_module *library = find_library(history);
-    char id[2 * TN_MODULE_BUILD_ID_MAX + 1];
+    char id[HISTORY_BUILD_ID_BYTES];
 
     json_text(json, "file", history->path);
     json_number(json, "version", head->version);
@@ -104,7 +97,7 @@ void head_to_json(const struct history *history, const struct tn_told *told,
     json_bool(json, "running", history->is_alive);
     json_number(json, "begun_ns", head->began);
     if (library != NULL) {
-        print_id(id, library);
+        history_print_build_id(id, library);
         json_text(json, "library", library->path);
         json_text(json, "library_build_id", id);
     }

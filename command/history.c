@@ -183,6 +183,14 @@ const struct tn_module *history_module_at(const struct history *history, uint64_
     return NULL;
 }
 
+void history_print_build_id(char text[HISTORY_BUILD_ID_BYTES], const struct tn_module *module)
+{
+    TN_ASSERT(module->build_id_bytes <= TN_MODULE_BUILD_ID_MAX);
+    text[0] = '\0';
+    for (size_t i = 0; i < module->build_id_bytes; i++)
+        (void)snprintf(text + 2 * i, 3, "%02x", module->build_id[i]);
+}
+
 size_t history_log_bytes(const struct history *history)
 {
     return history->source.page_count * TN_RING_PAGE_BYTES;

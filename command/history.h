@@ -18,6 +18,7 @@
 
 enum {
     HISTORY_PROGRAM_BYTES = 256,
+    HISTORY_BUILD_ID_BYTES = 2 * TN_MODULE_BUILD_ID_MAX + 1,
     HISTORY_MODULES_MAX = 1 << 16, /* more are not read */
     HISTORY_READ_BYTES = 1 << 16,  /* at once, of a file that nobody writes */
 };
@@ -51,7 +52,10 @@ uint64_t history_time(const struct history *history, uint64_t stamp);
 /* The newest module with the address; NULL: none. */
 const struct tn_module *history_module_at(const struct history *history, uint64_t address);
 
-/* Bytes of each part of the file. */
+/* The module's build id as hexadecimal digits. */
+void history_print_build_id(char text[HISTORY_BUILD_ID_BYTES], const struct tn_module *module);
+
+/* Bytes of the log. */
 size_t history_log_bytes(const struct history *history);
 
 #endif

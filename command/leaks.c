@@ -46,7 +46,7 @@ static void to_json(const struct options *options, struct history *history,
 static enum answer write_report(const struct options *options, struct history *history,
                                 const struct tn_told *told, const struct live_groups *groups)
 {
-    struct symbols *symbols = symbols_open(history);
+    struct symbols *symbols = symbols_open(history, options->debug);
     struct out out;
     bool done;
 

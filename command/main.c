@@ -13,8 +13,8 @@
 static const char usage[] =
     "usage: tarn list  [--json] [-o FILE]\n"
     "       tarn dump  PID|FILE [--events N] [--pool N] [--block ADDRESS] [--top N]\n"
-    "                  [--json] [-o FILE]\n"
-    "       tarn leaks PID|FILE [--pool N] [--top N] [--json] [-o FILE]\n"
+    "                  [--debug FOLDER] [--json] [-o FILE]\n"
+    "       tarn leaks PID|FILE [--pool N] [--top N] [--debug FOLDER] [--json] [-o FILE]\n"
     "       tarn help | --help | --version\n"
     "\n"
     "list   the histories of this user: of processes that run, and of killed ones\n"
@@ -25,6 +25,7 @@ static const char usage[] =
     "  --pool N         of this pool alone\n"
     "  --block ADDRESS  what happened to the blocks that have or had the address\n"
     "  --top N          so many stacks\n"
+    "  --debug FOLDER   debug information is there, too: FOLDER/.build-id/xx/yyyy.debug\n"
     "  --json           JSON, with all stacks\n"
     "  -o FILE          into a file, which is there when it is whole\n"
     "\n"
@@ -40,8 +41,8 @@ struct subcommand {
 
 static const struct subcommand subcommands[] = {
     {"list", "oj", false, list_run},
-    {"dump", "ojeptb", true, dump_run},
-    {"leaks", "ojpt", true, leaks_run},
+    {"dump", "ojeptbd", true, dump_run},
+    {"leaks", "ojptd", true, leaks_run},
 };
 
 static enum answer print(const char *text)

@@ -8,8 +8,9 @@
 #include <stdint.h>
 
 struct options {
-    const char *what; /* PID or FILE; NULL: none */
-    const char *out;  /* NULL: standard output */
+    const char *what;  /* PID or FILE; NULL: none */
+    const char *out;   /* NULL: standard output */
+    const char *debug; /* a folder of debug information; NULL: the system's alone */
     bool as_json;
     bool has_top;
     bool by_pool;
@@ -20,7 +21,7 @@ struct options {
     uint64_t address;
 };
 
-/* The options that a subcommand knows, as letters of "ojeptb": out, json, events, pool, top, block. A
+/* The options that a subcommand knows, as letters of "ojeptbd": out, json, events, pool, top, block, debug. A
  * subcommand with operand takes one PID or FILE. arguments begin with the subcommand. False: it was
  * said what is wrong. */
 bool options_read(struct options *options, int count, char **arguments, const char *known,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Each module has a reader of its own (elfutils' libdwfl), made when an address of the module is asked
- * for. An address is that of a mapping: by the mapping it is a place in the file, and by the file's
- * segments an address as the file's symbols have it.
+ * for. The module's mapping is one of the file's segments, which says where the file's symbols have an
+ * address.
  *
  * C++ names are made readable by libstdc++, where the system has it: it is loaded at the first such
  * name. So the command is not linked with it. */
@@ -14,6 +14,7 @@
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,26 +30,43 @@ struct names {
     bool was_opened;
     Dwfl *dwfl; /* NULL: the module has no file that counts */
     Dwfl_Module *module;
+    bool is_debug; /* the file has debug information alone */
 };
 
 struct symbols {
     const struct history *history;
+    const char *folder; /* of debug information, besides the system's; NULL: none */
+    char *path;
     struct names *names; /* one for each module of the history */
     bool was_demangled;
     demangle_function *demangle; /* NULL: names stay as they are */
 };
 
-static char debug_path[] = ":.debug:/usr/lib/debug";
-static char *debug_path_at = debug_path;
+static const char system_folder[] = "/usr/lib/debug";
+static char *debug_path; /* where elfutils looks, by its own syntax */
 
 static const Dwfl_Callbacks callbacks = {
     .find_elf = dwfl_build_id_find_elf,
     .find_debuginfo = dwfl_standard_find_debuginfo,
     .section_address = dwfl_offline_section_address,
-    .debuginfo_path = &debug_path_at,
+    .debuginfo_path = &debug_path,
 };
 
-struct symbols *symbols_open(const struct history *history)
+/* Beside the file, in its folder .debug, in the folder that was named, in the system's. */
+static char *make_path(const char *folder)
+{
+    static const char beside[] = ":.debug:";
+    const size_t bytes =
+        sizeof beside + (folder != NULL ? strlen(folder) : 0) + sizeof system_folder + 1;
+    char *path = tn_host_alloc(bytes, 1);
+
+    if (path != NULL)
+        (void)snprintf(path, bytes, "%s%s%s%s", beside, folder != NULL ? folder : "",
+                       folder != NULL ? ":" : "", system_folder);
+    return path;
+}
+
+struct symbols *symbols_open(const struct history *history, const char *debug_folder)
 {
     struct symbols *symbols = tn_host_alloc(1, sizeof *symbols);
 
@@ -56,9 +74,14 @@ struct symbols *symbols_open(const struct history *history)
     if (symbols == NULL)
         return NULL;
     symbols->history = history;
+    symbols->folder = debug_folder;
     symbols->names = tn_host_alloc(history->module_count + 1, sizeof *symbols->names);
-    if (symbols->names != NULL)
+    symbols->path = make_path(debug_folder);
+    debug_path = symbols->path;
+    if (symbols->names != NULL && symbols->path != NULL)
         return symbols;
+    tn_host_free(symbols->names);
+    tn_host_free(symbols->path);
     tn_host_free(symbols);
     return NULL;
 }
@@ -70,6 +93,7 @@ void symbols_close(struct symbols *symbols)
             dwfl_end(symbols->names[i].dwfl);
     }
     tn_host_free(symbols->names);
+    tn_host_free(symbols->path);
     tn_host_free(symbols);
 }
 
@@ -98,10 +122,11 @@ static int open_file(const char *path, const struct tn_module *module)
     return fd;
 }
 
-static int open_debug_file(const struct tn_module *module)
+static int open_debug_file(const char *folder, const struct tn_module *module)
 {
-    char path[64 + 2 * TN_MODULE_BUILD_ID_MAX];
-    int length = snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%02x/", module->build_id[0]);
+    char path[PATH_MAX + 3 * TN_MODULE_BUILD_ID_MAX];
+    int length =
+        snprintf(path, sizeof path, "%.*s/.build-id/%02x/", PATH_MAX, folder, module->build_id[0]);
 
     for (size_t i = 1; i < module->build_id_bytes; i++)
         length +=
@@ -110,7 +135,8 @@ static int open_debug_file(const struct tn_module *module)
     return open_file(path, module);
 }
 
-static void open_names(struct names *names, const struct tn_module *module)
+static void open_names(const struct symbols *symbols, struct names *names,
+                       const struct tn_module *module)
 {
     int fd = -1;
 
@@ -119,8 +145,11 @@ static void open_names(struct names *names, const struct tn_module *module)
         return;
     if (module->path[0] != '\0')
         fd = open_file(module->path, module);
+    names->is_debug = fd < 0;
+    if (fd < 0 && symbols->folder != NULL)
+        fd = open_debug_file(symbols->folder, module);
     if (fd < 0)
-        fd = open_debug_file(module);
+        fd = open_debug_file(system_folder, module);
     if (fd < 0)
         return;
     names->dwfl = dwfl_begin(&callbacks);
@@ -139,12 +168,16 @@ static void open_names(struct names *names, const struct tn_module *module)
     }
 }
 
-/* The address, as the reader has it, of a place in the file; false: no code is there. */
-static bool read_address(Dwfl_Module *module, uint64_t offset, Dwarf_Addr *address)
+/* The address, as the reader has it, of one of the process. The module's mapping is one of the file's
+ * segments. In a file of debug information alone segments have other places, and the same sizes. False:
+ * no segment is the mapping's, or several may be. */
+static bool read_address(const struct names *names, const struct tn_module *module,
+                         uint64_t address, Dwarf_Addr *found)
 {
     GElf_Addr bias;
-    Elf *elf = dwfl_module_getelf(module, &bias);
+    Elf *elf = dwfl_module_getelf(names->module, &bias);
     size_t count;
+    size_t matching = 0;
 
     if (elf == NULL || elf_getphdrnum(elf, &count) != 0)
         return false;
@@ -152,13 +185,14 @@ static bool read_address(Dwfl_Module *module, uint64_t offset, Dwarf_Addr *addre
         GElf_Phdr part;
 
         if (gelf_getphdr(elf, (int)i, &part) == NULL || part.p_type != PT_LOAD ||
-            (part.p_flags & PF_X) == 0 || offset < part.p_offset ||
-            offset - part.p_offset >= part.p_memsz)
+            (part.p_flags & PF_X) == 0 || part.p_memsz != module->end - module->start ||
+            (part.p_vaddr - module->start) % TN_RING_PAGE_BYTES != 0 ||
+            (!names->is_debug && part.p_offset != module->offset))
             continue;
-        *address = part.p_vaddr + (offset - part.p_offset) + bias;
-        return true;
+        *found = part.p_vaddr + (address - module->start) + bias;
+        matching += 1;
     }
-    return false;
+    return matching == 1;
 }
 
 static void copy_text(char *to, size_t bytes, const char *text)
@@ -251,7 +285,7 @@ void symbols_find(struct symbols *symbols, uint64_t address, struct symbol *symb
 {
     struct names *names;
     struct function_at *last;
-    Dwarf_Addr place;
+    Dwarf_Addr place = 0;
     Dwfl_Line *line;
     int number = 0;
 
@@ -262,8 +296,8 @@ void symbols_find(struct symbols *symbols, uint64_t address, struct symbol *symb
     symbol->offset = address - symbol->module->start + symbol->module->offset;
     names = &symbols->names[symbol->module - symbols->history->modules];
     if (!names->was_opened)
-        open_names(names, symbol->module);
-    if (names->dwfl == NULL || !read_address(names->module, symbol->offset, &place))
+        open_names(symbols, names, symbol->module);
+    if (names->dwfl == NULL || !read_address(names, symbol->module, address, &place))
         return;
     line = dwfl_module_getsrc(names->module, place);
     if (line != NULL)

@@ -2,7 +2,7 @@
 /* symbols.h -- the names of addresses, by the files that the code came from.
  *
  * A file counts as a module's where its build id is the one that the process had. Where it is not, a
- * file of debug information with the build id may be: /usr/lib/debug/.build-id. Otherwise an address
+ * file of debug information with the build id may be: in .build-id of /usr/lib/debug or of a folder. Otherwise an address
  * has the module's name and a place in its file, which is enough to ask elsewhere later. */
 #ifndef TARN_COMMAND_SYMBOLS_H
 #define TARN_COMMAND_SYMBOLS_H
@@ -32,8 +32,9 @@ struct symbol {
 
 struct symbols;
 
-/* For a history, which outlives it. NULL: no memory. */
-struct symbols *symbols_open(const struct history *history);
+/* For a history, which outlives it, as does the folder: of debug information besides the system's, or
+ * NULL. NULL: no memory. */
+struct symbols *symbols_open(const struct history *history, const char *debug_folder);
 void symbols_close(struct symbols *symbols);
 
 /* Names the address of an instruction. */

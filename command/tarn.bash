@@ -12,12 +12,16 @@ _tarn() {
         COMPREPLY=($(compgen -f -- "$word"))
         return
         ;;
+    --debug)
+        COMPREPLY=($(compgen -d -- "$word"))
+        return
+        ;;
     --events | --pool | --top | --block) return ;;
     esac
     case ${COMP_WORDS[1]} in
     list) options='--json --output' ;;
-    dump) options='--json --output --events --pool --block --top' ;;
-    leaks) options='--json --output --pool --top' ;;
+    dump) options='--json --output --events --pool --block --top --debug' ;;
+    leaks) options='--json --output --pool --top --debug' ;;
     *) return ;;
     esac
     case $word in

@@ -203,8 +203,16 @@ class Programs(Case):
         program, _ = self.start_killed(program=str(copy))
         text, _ = self.run_command("leaks", program.pid)
         self.assertRegex(text, rf"leak_weights at \S*recorded\.c:{line_of('leak_weights')} in program")
-        os.unlink(debug)
-        self.assertRegex(self.run_command("leaks", program.pid)[0], r"\n    program\+0x[0-9a-f]+\n")
+        build_id = next(frame["build_id"] for frame in
+                        self.read_json("leaks", program.pid)["stacks"][0]["frames"])
+        place = self.folder / "symbols" / ".build-id" / build_id[:2]
+        place.mkdir(parents=True)
+        os.rename(debug, place / f"{build_id[2:]}.debug")
+        for _ in range(2):  # the program's own file is stripped, then it is gone
+            self.assertNotIn("leak_weights", self.run_command("leaks", program.pid)[0])
+            text, _ = self.run_command("leaks", program.pid, "--debug", self.folder / "symbols")
+            self.assertRegex(text, rf"leak_weights at \S*recorded\.c:{line_of('leak_weights')} in program")
+            copy.unlink(missing_ok=True)
 
     def test_a_program_that_was_built_anew_is_not_believed(self):
         copy = self.copy_program()
