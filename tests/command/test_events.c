@@ -109,8 +109,9 @@ TEST(events, of_an_address_are_those_of_each_block_that_had_it)
     made_alloc(&writers[1], 2, address + MADE_UNIT, 1);
     made_alloc(&writers[1], 3, address + 2 * MADE_UNIT, 1);
     made_free(&writers[1], 3);
+    made_alloc(&writers[0], 4, address, 1); /* it ends there */
     events = read_events(
-        &(struct wanted){.most = 10, .by_address = true, .address = address + MADE_UNIT + 9});
+        &(struct wanted){.most = 10, .by_address = true, .address = address + MADE_UNIT});
     ck_assert_uint_eq(events.count, 3);
     ck_assert_uint_eq(events.all[0].block.sequence, 1);
     ck_assert_uint_eq(events.all[1].kind, TN_HISTORY_FREE);

@@ -61,6 +61,7 @@ TEST(files, are_found_by_names_as_the_library_makes_them)
     make("00000000000000ff-12.ring", geteuid());
     make("00000000000000fe-13.ring", geteuid());
     make("00000000000000fd-14.ring.old", geteuid());
+    make("00000000000000f9-18.old", geteuid());
     make("00000000000000xd-15.ring", geteuid());
     make("-16.ring", geteuid());
     make("00000000000000fc-.ring", geteuid());
