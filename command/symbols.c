@@ -14,7 +14,6 @@
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <gelf.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,8 @@
 
 #include "base/contract.h"
 #include "base/host.h"
+
+enum { FOLDER_BYTES = 4096 }; /* of a path at most */
 
 typedef char *demangle_function(const char *name, char *buffer, size_t *bytes, int *status);
 
@@ -124,9 +125,9 @@ static int open_file(const char *path, const struct tn_module *module)
 
 static int open_debug_file(const char *folder, const struct tn_module *module)
 {
-    char path[PATH_MAX + 3 * TN_MODULE_BUILD_ID_MAX];
-    int length =
-        snprintf(path, sizeof path, "%.*s/.build-id/%02x/", PATH_MAX, folder, module->build_id[0]);
+    char path[FOLDER_BYTES + 3 * TN_MODULE_BUILD_ID_MAX];
+    int length = snprintf(path, sizeof path, "%.*s/.build-id/%02x/", FOLDER_BYTES, folder,
+                          module->build_id[0]);
 
     for (size_t i = 1; i < module->build_id_bytes; i++)
         length +=
