@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# What is installed: headers, both libraries, the simulator, tarn.pc and the CMake package.
+# What is installed: headers, both libraries, the simulator, the command, tarn.pc and the CMake package.
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY include/tarn TYPE INCLUDE FILES_MATCHING PATTERN "*.h")
 install(TARGETS tarn tarn_static EXPORT tarnTargets)
 install(TARGETS tarn_sim)
+if(TARGET tarn_tool)
+    install(TARGETS tarn_tool)
+    install(FILES command/tarn.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+    install(FILES command/tarn.bash
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tarn)
+endif()
 
 # A program with libtarn.a looks for the simulator where that was installed: driver/loader.c.
 if(CMAKE_OBJCOPY)

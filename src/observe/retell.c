@@ -51,6 +51,8 @@ struct events {
     struct tn_told_event *all;
     size_t count;
     size_t capacity;
+    tn_told_visit visit; /* NULL: they are kept */
+    void *context;
 };
 
 /* Room for one more in an array; false: no memory. */
@@ -75,6 +77,8 @@ static bool add_event(struct events *events, const struct tn_told_event *event)
 {
     void *all = events->all;
 
+    if (events->visit != NULL)
+        return events->visit(events->context, event);
     if (!grow(&all, &events->capacity, events->count, sizeof *events->all))
         return false;
     events->all = all;
@@ -145,7 +149,7 @@ static struct tn_told_block block_of(uint64_t sequence, const uint64_t words[2])
 
     if (block.requested > block.bytes)
         block = (struct tn_history_block){.bytes = 0};
-    return (struct tn_told_block){sequence, block.address, block.bytes, block.requested, 0};
+    return (struct tn_told_block){sequence, block.address, block.bytes, block.requested, 0, 0};
 }
 
 /* The allocations of a page behind the last number that stands between. */
@@ -244,7 +248,7 @@ static bool add_page_events(struct events *events, const struct tn_ring_copy *pa
     return added;
 }
 
-/* Reads all pages; events NULL: heads alone. */
+/* Reads all pages; events NULL: heads alone; pages NULL: no heads are kept. */
 static bool read_log(const struct tn_told_source *source, struct pages *pages,
                      struct events *events, uint64_t *broken)
 {
@@ -257,10 +261,11 @@ static bool read_log(const struct tn_told_source *source, struct pages *pages,
         *broken += read == TN_RING_BROKEN;
         if (read != TN_RING_READ)
             continue;
-        if (!add_page(pages, &copy) || (events != NULL && !add_page_events(events, &copy, &run)))
+        if ((pages != NULL && !add_page(pages, &copy)) ||
+            (events != NULL && !add_page_events(events, &copy, &run)))
             return false;
     }
-    if (pages->count > 0)
+    if (pages != NULL && pages->count > 0)
         qsort(pages->all, pages->count, sizeof *pages->all, compare_pages);
     if (events != NULL && events->count > 0)
         qsort(events->all, events->count, sizeof *events->all, compare_events);
@@ -296,6 +301,12 @@ static bool is_behind(const struct tn_told_cuts *cut, size_t *at, const struct t
     return event->place != own->place ? event->place > own->place : event->at >= own->at;
 }
 
+/* How often the event, which is behind the cut, has its block freed. */
+static int frees_by(const struct tn_told_event *event)
+{
+    return (event->kind == TN_HISTORY_FREE) - (event->kind == TN_HISTORY_RESTORED);
+}
+
 static bool mention_events(struct mentions *mentions, const struct tn_told *told)
 {
     bool added = true;
@@ -309,9 +320,7 @@ static bool mention_events(struct mentions *mentions, const struct tn_told *told
             continue;
         if (is_behind(&told->cut, &at, event)) {
             mention.begins = event->kind == TN_HISTORY_ALLOC;
-            mention.frees = event->kind == TN_HISTORY_FREE       ? 1
-                            : event->kind == TN_HISTORY_RESTORED ? -1
-                                                                 : 0;
+            mention.frees = frees_by(event);
         }
         added = add_mention(mentions, &mention);
     }
@@ -337,9 +346,23 @@ static bool read_entry(const struct tn_told_source *source, size_t offset,
     if (words[UNITS] == 0 || words[UNITS] > UINT32_MAX ||
         words[REQUESTED] > words[UNITS] << TN_BLOCK_BITS)
         return true; /* no writer's */
-    mention.block = (struct tn_told_block){number, words[ADDRESS], words[UNITS] << TN_BLOCK_BITS,
-                                           words[REQUESTED], words[STACK]};
+    mention.block = (struct tn_told_block){
+        number, words[ADDRESS], words[UNITS] << TN_BLOCK_BITS, words[REQUESTED], words[STACK], 0};
     return add_mention(mentions, &mention);
+}
+
+/* Entries of a table have one pool. */
+static void name_pool(const struct tn_told_source *source, size_t offset, struct mentions *mentions,
+                      size_t first)
+{
+    uint64_t pool = 0;
+
+    if (first == mentions->count ||
+        !source->read(source->context, offset + offsetof(struct tn_history_table, pool), &pool,
+                      sizeof pool))
+        return;
+    for (size_t i = first; i < mentions->count; i++)
+        mentions->all[i].block.pool = pool;
 }
 
 static bool read_tables(const struct tn_told_source *source, struct mentions *mentions,
@@ -348,15 +371,19 @@ static bool read_tables(const struct tn_told_source *source, struct mentions *me
     for (size_t part = 0; part < source->part_count; part++) {
         const size_t begin = source->page_count * TN_RING_PAGE_BYTES + source->area_bytes +
                              tn_ring_part_offset(part);
+        size_t first = mentions->count; /* of the table's */
         bool readable = true;
 
         for (size_t at = 0; readable && at < tn_ring_part_bytes(part);
              at += sizeof(struct tn_history_entry)) {
             if (at % TN_HISTORY_TABLE_BYTES ==
-                TN_HISTORY_TABLE_BYTES - sizeof(struct tn_history_entry))
-                continue; /* the table's own */
-            if (!read_entry(source, begin + at, mentions, &readable))
+                TN_HISTORY_TABLE_BYTES - sizeof(struct tn_history_entry)) {
+                name_pool(source, begin + at / TN_HISTORY_TABLE_BYTES * TN_HISTORY_TABLE_BYTES,
+                          mentions, first);
+                first = mentions->count;
+            } else if (!read_entry(source, begin + at, mentions, &readable)) {
                 return false;
+            }
         }
         told->unread_parts += !readable;
     }
@@ -391,7 +418,7 @@ static bool tell_blocks(struct mentions *mentions, struct tn_told *told)
             known.in_table = known.in_table || more->in_table;
             known.begins = known.begins || more->begins;
             known.frees += more->frees;
-            if (known.block.bytes == 0)
+            if (known.block.bytes == 0 || (more->in_table && more->block.bytes > 0))
                 known.block = more->block;
         }
         if (known.begins || known.frees < 0 || (known.frees == 0 && !known.in_table))
@@ -461,10 +488,41 @@ static bool copy_cut(struct tn_told_cuts *to, const struct tn_told_cuts *from)
     return true;
 }
 
-static bool retell(const struct tn_told_source *source, const struct tn_told_cuts *cut,
-                   struct mentions *mentions, struct pages *pages, struct tn_told *told)
+/* The cut of a walk, and what is found behind it. */
+struct behind {
+    const struct tn_told_cuts *cut;
+    struct mentions *mentions;
+};
+
+static bool mention_behind(void *context, const struct tn_told_event *event)
 {
-    struct events events = {.all = NULL};
+    const struct behind *behind = context;
+    struct mention mention = {.block = event->block};
+    size_t begin = 0;
+    size_t end = behind->cut->count;
+
+    while (begin < end) {
+        size_t middle = begin + (end - begin) / 2;
+
+        if (behind->cut->cuts[middle].writer < event->writer)
+            begin = middle + 1;
+        else
+            end = middle;
+    }
+    if (event->kind == TN_HISTORY_NOTE || !is_behind(behind->cut, &begin, event))
+        return true;
+    mention.begins = event->kind == TN_HISTORY_ALLOC;
+    mention.frees = frees_by(event);
+    return add_mention(behind->mentions, &mention);
+}
+
+/* cut NULL: when the reading begins. with_events false: none are told. */
+static bool retell(const struct tn_told_source *source, const struct tn_told_cuts *cut,
+                   bool with_events, struct mentions *mentions, struct pages *pages,
+                   struct tn_told *told)
+{
+    struct behind behind = {&told->cut, mentions};
+    struct events events = {.visit = with_events ? NULL : mention_behind, .context = &behind};
     uint64_t broken = 0;
     bool done = cut != NULL ? copy_cut(&told->cut, cut)
                             : read_log(source, pages, NULL, &broken) && cut_at(pages, &told->cut);
@@ -482,15 +540,15 @@ static bool retell(const struct tn_told_source *source, const struct tn_told_cut
            take_overlapped_out(told);
 }
 
-tarn_status tn_retell(const struct tn_told_source *source, const struct tn_told_cuts *cut,
-                      struct tn_told *told)
+static tarn_status tell(const struct tn_told_source *source, const struct tn_told_cuts *cut,
+                        bool with_events, struct tn_told *told)
 {
     struct mentions mentions = {.all = NULL};
     struct pages pages = {.all = NULL};
     tarn_status status = TARN_OK;
 
     *told = (struct tn_told){.blocks = NULL};
-    if (!retell(source, cut, &mentions, &pages, told)) {
+    if (!retell(source, cut, with_events, &mentions, &pages, told)) {
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for the history's %zu events",
                          told->event_count);
         tn_told_free(told);
@@ -498,6 +556,26 @@ tarn_status tn_retell(const struct tn_told_source *source, const struct tn_told_
     tn_host_free(mentions.all);
     tn_host_free(pages.all);
     return status;
+}
+
+tarn_status tn_retell(const struct tn_told_source *source, const struct tn_told_cuts *cut,
+                      struct tn_told *told)
+{
+    return tell(source, cut, true, told);
+}
+
+tarn_status tn_retell_blocks(const struct tn_told_source *source, struct tn_told *told)
+{
+    return tell(source, NULL, false, told);
+}
+
+bool tn_told_walk(const struct tn_told_source *source, tn_told_visit visit, void *context,
+                  uint64_t *broken)
+{
+    struct events events = {.visit = visit, .context = context};
+
+    *broken = 0;
+    return read_log(source, NULL, &events, broken);
 }
 
 void tn_told_sort_by_time(struct tn_told *told)

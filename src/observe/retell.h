@@ -24,6 +24,7 @@ struct tn_told_block {
     uint64_t bytes;
     uint64_t requested;
     uint64_t stack; /* the id of its allocation's stack; 0: none was taken */
+    uint64_t pool;  /* its number; 0: the log alone has the block, and says nothing of pools */
 };
 
 struct tn_told_event {
@@ -84,6 +85,20 @@ TARN_MUST_CHECK tarn_status tn_retell(const struct tn_told_source *source,
 /* Puts the events of all writers in one order: by their stamps, and events of one stamp by writer.
  * Events of one writer stay in their order. */
 void tn_told_sort_by_time(struct tn_told *told);
+
+/* The same without the events, and in little memory, however long the log is: it grows with the
+ * live blocks, and with what is written meanwhile. A block that is freed meanwhile may be lost.
+ *   HOST_MEMORY */
+TARN_MUST_CHECK tarn_status tn_retell_blocks(const struct tn_told_source *source,
+                                             struct tn_told *told);
+
+/* Sees an event; false: the walk ends. */
+typedef bool (*tn_told_visit)(void *context, const struct tn_told_event *event);
+
+/* Shows all events: page by page, as they lie in the log, and in a page in their order. *broken: pages
+ * with words of no writer's. False: a visit has ended the walk. */
+bool tn_told_walk(const struct tn_told_source *source, tn_told_visit visit, void *context,
+                  uint64_t *broken);
 
 void tn_told_free(struct tn_told *told);
 

@@ -55,6 +55,14 @@ run 'find_package, shared' "$scratch/build/shared"
 cp "$scratch/build/static" "$prefix/bin/static"
 run 'find_package, static' "$prefix/bin/static"
 
+if [ -e "$build/bin/tarn" ]; then
+    printf '%-22s ' 'command'
+    "$prefix/bin/tarn" --version
+    for installed in man/man1/tarn.1 bash-completion/completions/tarn; do
+        [ -e "$prefix/share/$installed" ] || { echo "$installed was not installed"; exit 1; }
+    done
+fi
+
 for installed in libtarn_sim.so libtarn.so.0.1; do
     [ -e "$libdir/$installed" ] || { echo "$installed was not installed"; exit 1; }
 done

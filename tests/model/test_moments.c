@@ -86,8 +86,12 @@ static struct listed list(const struct run *run)
 
             if (block->state == TARN_EXTENT_LIVE)
                 listed.blocks[listed.count++] =
-                    (struct tn_told_block){block->sequence, (uint64_t)(uintptr_t)block->address,
-                                           block->block_bytes, block->bytes, 0};
+                    (struct tn_told_block){block->sequence,
+                                           (uint64_t)(uintptr_t)block->address,
+                                           block->block_bytes,
+                                           block->bytes,
+                                           0,
+                                           0};
         }
     }
     tarn_snapshot_destroy(snapshot);

@@ -17,7 +17,8 @@ import re
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-OTHER = "other"  # the table of what is not in a folder of src
+COMMAND = "command"  # a folder, and its table
+OTHER = "other"  # the table of what is in none of them, and in no folder of src
 
 HEAD = """\
 # Mutants: each breaks a rule of this layer, and the case that it names must fail then.
@@ -214,7 +215,7 @@ class Sources:
     def files(self):
         """Where a text that has moved is looked for."""
         if self.known is None:
-            paths = (self.root / "src").rglob("*.[ch]")
+            paths = [*(self.root / "src").rglob("*.[ch]"), *(self.root / COMMAND).glob("*.[ch]")]
             self.known = sorted(str(path.relative_to(self.root)) for path in paths)
         return self.known
 
@@ -308,6 +309,8 @@ def apply(mutant, sources):
 def table_of(file):
     """The table of a mutant whose first replacement is in this file."""
     parts = pathlib.PurePosixPath(file).parts
+    if parts[0] == COMMAND:
+        return COMMAND
     return parts[1] if len(parts) > 2 and parts[0] == "src" else OTHER
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""order.py [--build DIR] [--list] ROOT [CC...] -- proves that nothing in src reaches upwards.
+"""order.py [--build DIR] [--list] [--without FOLDER] ROOT [CC...] -- proves that nothing in src reaches upwards.
 
 A unit is X.c with X.h, or one of them alone. The order of folders, and of the units in each, is
 that of TARN_SOURCES in src/CMakeLists.txt, lowest first. A unit reaches what stands below it; an
@@ -15,7 +15,8 @@ edge upwards is a violation, between folders and between units of one folder.
   pointers  a call through a pointer may go anywhere; order/pointers.txt lists whom each reaches
 
 In the simulator (TARN_SIM_SOURCES) folders have an order, units of one folder have none. In bench
-no circle of units is allowed.
+and in command no circle of units is allowed. --without command leaves that folder out, where its
+libraries are not.
 
 order/apart.txt names folders that use nothing of certain folders below.
 
@@ -37,8 +38,9 @@ import sys
 import tempfile
 
 PLAIN = {**os.environ, "LC_ALL": "C"}
+APART = ("bench", "command")  # folders of programs
 LISTS = "tests/tidy/order/"
-DEFINES = ["-D_GNU_SOURCE", "-DTARN_TESTING=1", "-DTARN_DEBUG_CHECKS=1", '-DTARN_LIBDIR=""',
+DEFINES = ["-D_GNU_SOURCE", '-DTARN_COMMAND_VERSION=""', "-DTARN_TESTING=1", "-DTARN_DEBUG_CHECKS=1", '-DTARN_LIBDIR=""',
            '-DTARN_LIBDIR_FROM_BINDIR=""']
 FLAGS = ["-std=c17", "-w", "-O0", "-g", "-fPIC", "-fno-inline", "-fkeep-inline-functions",
          "-ffunction-sections", "-fdata-sections"]
@@ -71,7 +73,8 @@ def folder_of(unit):
 
 def world_of(file):
     """What is linked into one program or library."""
-    return "bench" if file.startswith("bench/") else "sim" if file.startswith("src/sim/") else "src"
+    top = file.split("/", 1)[0]
+    return top if top in APART else "sim" if file.startswith("src/sim/") else "src"
 
 
 def strip(text, strings):
@@ -91,11 +94,11 @@ def line_of(text, offset):
 class Tree:
     """The files of a tree, the order of its units, and what each has of the others."""
 
-    def __init__(self, root):
+    def __init__(self, root, without=()):
         self.root = root
         self.found = []  # violations
         self.text = {}
-        for top in ("src", "bench", "include"):
+        for top in (top for top in ("src", *APART, "include") if top not in without):
             for path in sorted((root / top).rglob("*.[ch]")):
                 self.text[path.relative_to(root).as_posix()] = path.read_text()
         self.bare = {file: strip(text, False) for file, text in self.text.items()}
@@ -172,7 +175,7 @@ class Tree:
             stripped = strip(text, True)
             for match in INCLUDE.finditer(stripped):
                 given = match.group(1)
-                folders = ("src", "bench", os.path.dirname(file))
+                folders = (os.path.dirname(file), "src", "bench")
                 places = [os.path.normpath(f"{folder}/{given[1:-1]}") for folder in folders]
                 target = next((place for place in places if place in self.text), None)
                 edge = (unit_of(file), unit_of(target)) if target else None
@@ -454,22 +457,24 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build/dev")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--without", action="append", default=[])
     parser.add_argument("root", type=pathlib.Path)
     parser.add_argument("compiler", nargs="*", default=["cc"])
     given = parser.parse_args()
-    tree = Tree(given.root.resolve())
+    tree = Tree(given.root.resolve(), given.without)
     tree.read_includes()
     tree.read_names()
     tree.read_uses(given.compiler, os.path.abspath(given.build))
     exceptions = judge_edges(tree, given.list)
     judge_apart(tree)
     pointers = judge_pointers(tree)
-    in_circles = judge_circles(tree, "bench/")
+    in_circles = {f"units of {top}": judge_circles(tree, f"{top}/") for top in APART
+                  if top not in given.without}
     looked = {"units": len(tree.rank), "objects": tree.compiled,
               "includes": sum(map(len, tree.includes.values())),
               "uses": sum(map(len, tree.uses.values())),
               "names": sum(map(len, tree.names.values())),
-              "units of bench": in_circles, "pointers to functions": pointers}
+              **in_circles, "pointers to functions": pointers}
     for what, count in looked.items():
         if count == 0:
             tree.report(f"order: looked at no {what}")

@@ -95,6 +95,8 @@ function include(given,    folder) {
             report("includes " given "; write it from src/, as \"" layer "/...\"")
         else if (rank[folder] > rank[layer])
             report("includes " given ", but " folder " is a layer above " layer)
+    } else if (in_command && folder in rank && folder !~ /^(base|heap|observe)$/) {
+        report("the command includes " given "; of src it may include base, heap and observe")
     } else if (FILENAME ~ /^tests\/api\// && folder != "tarn" && folder != "support") {
         report("tests/api includes " given "; it may include \"tarn/...\" and \"support/...\"")
     }
@@ -110,6 +112,7 @@ FNR == 1 {
     if (FILENAME ~ /^src\// && layer != "sim" && !(layer in rank))
         report(layer == "" ? "lies in no folder of src" \
                            : "src/" layer " has no rank; say in src/CMakeLists.txt where it stands")
+    in_command = FILENAME ~ /^command\//
     may_name_driver = FILENAME ~ /^(src\/(abi|driver|nodes|sim)|samples\/common|tools\/(record|traces)|bench)\// ||
                       FILENAME ~ /^tests\/(abi|contract|fuzz|sim|stress|support|gpu|pairs)\//
 }
@@ -133,14 +136,15 @@ FNR == 1 {
     }
     if (!may_name_driver && layer == "" && match(bare, /(^|[^A-Za-z0-9_])cu[ \t]*##/))
         report("pastes a driver's name; only the driver layer and the simulator may name one")
-    if ((layer != "" || FILENAME ~ /^tools\/record\//) && FILENAME != "src/base/environment.h" &&
+    if ((layer != "" || in_command || FILENAME ~ /^tools\/record\//) && FILENAME != "src/base/environment.h" &&
         match(bare, /(^|[^A-Za-z0-9_])(_*(secure_)?getenv|_*environ)([^A-Za-z0-9_]|$)/))
         report("reads the environment; use base/environment.h")
-    if (layer == "")
+    if (layer == "" && !in_command)
         next
     if (layer != "sim" && pastes())
         report("pastes a name; begin it with tn_, so that these rules see whose it is")
-    if (layer != "sim" && FILENAME != "src/base/host.c" &&
+    # What elfutils and the C++ library give is theirs to be freed as they say.
+    if (layer != "sim" && FILENAME != "src/base/host.c" && FILENAME != "command/symbols.c" &&
         says("malloc|calloc|realloc|reallocarray|aligned_alloc|memalign|valloc|posix_memalign|free|strdup|strndup"))
         report("names the host's allocator; use base/host.h")
     if (says("sprintf|vsprintf|strcpy|strcat|gets|assert"))

@@ -21,7 +21,7 @@ good_tree() {
     rm -rf "$scratch/tree"
     mkdir -p "$scratch/tree"
     cd "$scratch/tree"
-    mkdir -p include/tarn docs src/base src/vmm src/sim/core tests/unit tests/api tests/sim tests/tidy
+    mkdir -p include/tarn docs command tests/command src/base src/vmm src/sim/core tests/unit tests/api tests/sim tests/tidy
     spdx='// SPDX-License-Identifier: Apache-2.0'
     write include/tarn/thing.h "$spdx" '#include <stddef.h>' '#define TARN_API' \
         'TARN_API int tarn_thing_make(size_t bytes, /* see tarn_other */' '    int flags);'
@@ -40,9 +40,12 @@ good_tree() {
         'int f(void) { return plan("cuMemMap"); }'
     write tests/api/test_thing.c "$spdx" '#include "tarn/thing.h"' \
         'int f(void) { return tarn_thing_make(1, 2); }'
+    write command/list.c "$spdx" '#include "base/host.h"' '#include "heap/history.h"' 'int f(void) { return 0; }'
+    write command/CMakeLists.txt "# ${spdx#// }" 'set(TARN_COMMAND_SOURCES' 'list.c tell.c)'
+    write tests/command/test_list.c "$spdx"
     write src/CMakeLists.txt "# ${spdx#// }" 'set(TARN_SOURCES abi/cuda.h' 'base/host.c' \
-        'vmm/segment.c pools/pool.c)' 'set(TARN_SIM_SOURCES sim/a.c sim/other.c)'
-    write tests/CMakeLists.txt "# ${spdx#// }" 'F(unit/test_segment.c api/test_thing.c api/test_lifetimes_all.c)'
+        'vmm/segment.c heap/history.c pools/pool.c)' 'set(TARN_SIM_SOURCES sim/a.c sim/other.c)'
+    write tests/CMakeLists.txt "# ${spdx#// }" 'F(unit/test_segment.c command/test_list.c api/test_thing.c api/test_lifetimes_all.c)'
     write docs/lifetimes.md '# Lifetimes' '' '| | live | freed |' '| --- | --- | --- |' \
         '| free | goes | `REFUSED` |' '' '## free' '' '- *live*: Goes.' '- *freed*: `REFUSED`.'
     write tests/api/lifetimes.txt '# Tests.' 'free / live: a_block_goes' \

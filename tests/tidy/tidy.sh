@@ -4,17 +4,19 @@
 # sentence that begins with its file and line; the exit status is 1 when there is one.
 #
 #   includes    layers include downwards, in quotes; public headers include nothing of ours; every folder
-#               of src has a rank, which is its place in src/CMakeLists.txt (rules.awk)
+#               of src has a rank, which is its place in src/CMakeLists.txt; the command includes of src
+#               what reads histories (rules.awk)
 #   driver      driver functions are named, whole or pasted, in driver, in nodes, which asks it what graphs are, and in the simulator
 #               (rules.awk)
 #   calls       host memory comes from base/host.c; no unbounded string functions (rules.awk)
-#   environment it is read by base/environment.h alone, in src and in the recorder (rules.awk)
+#   environment it is read by base/environment.h alone, in src, in the command and in the recorder (rules.awk)
 #   license     every source file has its SPDX line among the first three
-#   length      no source file has more than 700 lines; none of src more than 600 without a reason in long.txt
+#   length      no source file has more than 700 lines; none of src or the command more than 600 without a
+#               reason in long.txt
 #   unfinished  no notes to finish something later
 #   listed      every source and every test suite is in its CMakeLists.txt
-#   tested      every library source has a suite in tests/unit or a reason in untested.txt, and
-#               every public function occurs in tests/api
+#   tested      every library source has a suite in tests/unit or a reason in untested.txt, every source of the
+#               command one in tests/command, and every public function occurs in tests/api
 #   lifetimes   every cell of the table in docs/lifetimes.md says something, has a sentence in the section of its
 #               operation, and tests in tests/api/lifetimes.txt. Each of these is in tests/api/test_lifetimes_*.c;
 #               every test there is named by a cell
@@ -40,7 +42,7 @@ trap 'rm -f "$found" "$long"' EXIT
 report() { echo "$*" >>"$found"; }
 
 all=$(find . \( -path ./build -o -path ./.git \) -prune -o -type f -print | sed 's|^\./||' | sort)
-c_files=$(printf '%s\n' "$all" | grep -E '^(include|src|tests|samples|bench|tools)/.*\.[ch]$' || :)
+c_files=$(printf '%s\n' "$all" | grep -E '^(include|src|command|tests|samples|bench|tools)/.*\.[ch]$' || :)
 sources=$(printf '%s\n' "$all" |
     grep -E '\.(c|h|cpp|py|sh|awk|cmake|cmake\.in|map|ptx)$|(^|/)CMakeLists\.txt$|^(Makefile|\.ci/run)$')
 
@@ -57,9 +59,9 @@ awk 'function missing() { if (file != "" && !seen) print file ":1: has no SPDX l
     END { missing() }' $sources >>"$found"
 
 # Paths of long.txt, where a reason follows.
-awk '$1 ~ /^src\/.*:$/ && NF > 1 { sub(/:$/, "", $1); print $1 }' tests/tidy/long.txt 2>/dev/null |
+awk '$1 ~ /^(src|command)\/.*:$/ && NF > 1 { sub(/:$/, "", $1); print $1 }' tests/tidy/long.txt 2>/dev/null |
     sort >"$long" || :
-longer() { awk 'FNR == 601 && FILENAME ~ /^src\// { print FILENAME }' $c_files | sort; }
+longer() { awk 'FNR == 601 && FILENAME ~ /^(src|command)\// { print FILENAME }' $c_files | sort; }
 for file in $(longer | comm -23 - "$long"); do
     report "$file:601: is longer than 600 lines, and has no reason in tests/tidy/long.txt"
 done
@@ -80,7 +82,15 @@ for file in $(printf '%s\n' "$c_files" | grep -E '^src/.*\.c$' || :); do
         grep -qE "^$file: +[^ ]" tests/tidy/untested.txt 2>/dev/null ||
         report "$file:1: has no tests/unit/test_$name and no reason in tests/tidy/untested.txt"
 done
-for file in $(sed -n 's/^\(src[^:]*\):.*/\1/p' tests/tidy/untested.txt 2>/dev/null || :); do
+for file in $(printf '%s\n' "$c_files" | grep -E '^command/.*\.c$' || :); do
+    name=${file#command/}
+    grep -qE "^([^#]*[ (])?$name([ )]|\$)" command/CMakeLists.txt ||
+        report "$file:1: is not listed in command/CMakeLists.txt"
+    [ -e "tests/command/test_$name" ] ||
+        grep -qE "^$file: +[^ ]" tests/tidy/untested.txt 2>/dev/null ||
+        report "$file:1: has no tests/command/test_$name and no reason in tests/tidy/untested.txt"
+done
+for file in $(sed -nE 's/^((src|command)[^:]*):.*/\1/p' tests/tidy/untested.txt 2>/dev/null || :); do
     [ -e "$file" ] || report "tests/tidy/untested.txt:1: names $file, which does not exist"
 done
 for file in $(printf '%s\n' "$c_files" | grep -E '^tests/[^/]+/test_.*\.c$' || :); do

@@ -177,16 +177,22 @@ TEST(crafted, memory_is_told_once_though_it_changes_hands_meanwhile)
 
 GROUP(recorded, open_world, .end = test_world_close, .timeout = 120)
 
+static struct tn_told_source own_source(void)
+{
+    struct tn_history *history = &world.device->history;
+
+    return (struct tn_told_source){.read = tn_ring_from_own_file,
+                                   .context = &history->file,
+                                   .page_count = history->ring.page_count,
+                                   .area_bytes =
+                                       tn_ring_area_offset(history->file.head, TN_RING_AREAS),
+                                   .part_count = history->file.head->part_count};
+}
+
 /* cut NULL: of now. */
 static struct tn_told retell(const struct tn_told_cuts *cut)
 {
-    struct tn_history *history = &world.device->history;
-    struct tn_told_source source = {.read = tn_ring_from_own_file,
-                                    .context = &history->file,
-                                    .page_count = history->ring.page_count,
-                                    .area_bytes =
-                                        tn_ring_area_offset(history->file.head, TN_RING_AREAS),
-                                    .part_count = history->file.head->part_count};
+    struct tn_told_source source = own_source();
     struct tn_told told;
 
     OK(tn_retell(&source, cut, &told));
@@ -250,6 +256,48 @@ static void check_same(const struct tn_told *told, const struct listed *all)
     ck_assert(right);
 }
 
+/* That each block of the pool is told as the pool's, and no other. */
+static void check_pool(const struct tn_told *told, tarn_pool *pool)
+{
+    tarn_block_list *of_pool;
+    size_t count = 0;
+
+    OK(tarn_pool_blocks(pool, &of_pool));
+    for (size_t i = 0; i < told->count; i++)
+        count += told->blocks[i].pool == pool->holds.pool_serial;
+    ck_assert_uint_eq(count, of_pool->count);
+    tarn_block_list_destroy(of_pool);
+}
+
+/* A visit: counts down. */
+static bool count_down(void *context, const struct tn_told_event *event)
+{
+    ck_assert_uint_ne(event->kind, 0);
+    *(size_t *)context -= 1;
+    return true;
+}
+
+/* That the blocks are the same without their events, which a walk shows one by one. */
+static void check_apart(const struct tn_told *told)
+{
+    static unsigned calls;
+    struct tn_told_source source = own_source();
+    size_t left = told->event_count;
+    struct tn_told alone;
+    uint64_t broken;
+
+    if (calls++ % 8 != 0) /* it takes as long as all else */
+        return;
+    OK(tn_retell_blocks(&source, &alone));
+    ck_assert_uint_eq(alone.event_count, 0);
+    ck_assert_uint_eq(alone.count, told->count);
+    if (told->count > 0)
+        ck_assert_mem_eq(alone.blocks, told->blocks, told->count * sizeof *told->blocks);
+    tn_told_free(&alone);
+    ck_assert(tn_told_walk(&source, count_down, &left, &broken));
+    ck_assert_uint_eq(left + broken, 0);
+}
+
 /* That the history tells of the blocks that the pools have, and of no other; nothing is lost. */
 static void check_told(tarn_pool *third)
 {
@@ -257,6 +305,8 @@ static void check_told(tarn_pool *third)
     struct tn_told told = retell(NULL);
 
     check_same(&told, &all);
+    check_apart(&told);
+    check_pool(&told, world.pool);
     free(all.blocks);
     tn_told_free(&told);
 }
@@ -401,6 +451,25 @@ TEST(recorded, a_magazine_gives_its_page_back_with_its_arena)
     OK(tarn_free(address));
     OK(tarn_pool_destroy(pool));
     ck_assert_ptr_null(magazine->history.log.page); /* its record stays */
+}
+
+/* A visit: ends the walk at the second event. */
+static bool see_two(void *context, const struct tn_told_event *event)
+{
+    (void)event;
+    *(size_t *)context += 1;
+    return *(size_t *)context < 2;
+}
+
+TEST(recorded, a_visit_ends_the_walk)
+{
+    struct tn_told_source source = own_source();
+    size_t seen = 0;
+    uint64_t broken;
+
+    OK(tarn_free(test_malloc(1000)));
+    ck_assert(!tn_told_walk(&source, see_two, &seen, &broken));
+    ck_assert_uint_eq(seen, 2);
 }
 
 static uint64_t state;

@@ -82,6 +82,9 @@ int entry(int value) { return ground(value) + other(value); }
 int other(int value);
 int other(int value) { return value > 0 ? entry(value - 1) : 0; }
 """,
+    "command/find.h": "#pragma once\nint found(void);\n",
+    "command/find.c": '#include "find.h"\nint found(void) { return 1; }\n',
+    "command/list.c": '#include "find.h"\nint listed(void) { return found(); }\n',
     "bench/clock.h": "#pragma once\nint clock_now(void);\n",
     "bench/clock.c": '#include "clock.h"\nint clock_now(void) { return 1; }\n',
     "bench/row.h": '#pragma once\n#include "clock.h"\nint row(void);\n',
@@ -125,7 +128,7 @@ def judge_nothing(compiler):
     lists = "set(TARN_SOURCES)\nset(TARN_SIM_SOURCES)\n"
     status, lines = run(compiler, {**dict.fromkeys(GOOD), "src/CMakeLists.txt": lists})
     expected = [f"order: looked at no {what}" for what in (
-        "units", "objects", "includes", "uses", "names", "units of bench", "pointers to functions")]
+        "units", "objects", "includes", "uses", "names", "units of bench", "units of command", "pointers to functions")]
     if status == 1 and lines[:-1] == expected:
         return []
     return ["an empty tree should say that nothing was looked at:", *lines]

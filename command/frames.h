@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* frames.h -- a stack, in lines for people or as JSON. */
+#ifndef TARN_COMMAND_FRAMES_H
+#define TARN_COMMAND_FRAMES_H
+
+#include <stdio.h>
+
+#include "history.h"
+#include "json.h"
+#include "symbols.h"
+
+/* Writes the frames of a stack by its number, innermost first; the lines begin with so many spaces. A
+ * number that stands for none is a line, too. */
+void frames_print(struct history *history, struct symbols *symbols, uint64_t stack, FILE *file,
+                  int indent);
+
+/* The same as an array of objects under the key "frames". */
+void frames_to_json(struct history *history, struct symbols *symbols, uint64_t stack,
+                    struct json *json);
+
+#endif

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "json.h"
+
+#include <inttypes.h>
+
+#include "base/contract.h"
+
+/* The bytes of the character that begins there, as UTF-8 has it; 0: none does. */
+static unsigned character_bytes(const unsigned char *at)
+{
+    static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
+    unsigned bytes = at[0] < 0x80             ? 1
+                     : (at[0] & 0xe0) == 0xc0 ? 2
+                     : (at[0] & 0xf0) == 0xe0 ? 3
+                     : (at[0] & 0xf8) == 0xf0 ? 4
+                                              : 0;
+    uint32_t code = bytes > 1 ? at[0] & (0x7fU >> bytes) : 0;
+
+    for (unsigned i = 1; i < bytes; i++) {
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (at[i] & 0x3f);
+    }
+    if (bytes > 1 && (code < lowest[bytes] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)))
+        return 0;
+    return bytes;
+}
+
+static void put_text(FILE *file, const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+
+    (void)fputc('"', file);
+    while (*at != '\0') {
+        const unsigned bytes = character_bytes(at);
+
+        if (bytes == 0)
+            (void)fputs("\\ufffd", file);
+        else if (*at == '"' || *at == '\\')
+            (void)fprintf(file, "\\%c", *at);
+        else if (*at < ' ' || *at == 0x7f)
+            (void)fprintf(file, "\\u%04x", (unsigned)*at);
+        else
+            (void)fwrite(at, 1, bytes, file);
+        at += bytes > 0 ? bytes : 1;
+    }
+    (void)fputc('"', file);
+}
+
+/* What stands before each value. */
+static void put_key(struct json *json, const char *key)
+{
+    if (json->depth > 0)
+        (void)fprintf(json->file, "%s\n%*s", json->is_first ? "" : ",", (int)json->depth, "");
+    json->is_first = false;
+    if (key == NULL)
+        return;
+    put_text(json->file, key);
+    (void)fputs(": ", json->file);
+}
+
+void json_begin(struct json *json, const char *key, char bracket)
+{
+    put_key(json, key);
+    (void)fputc(bracket, json->file);
+    json->depth += 1;
+    json->is_first = true;
+}
+
+void json_end(struct json *json, char bracket)
+{
+    TN_ASSERT(json->depth > 0);
+    json->depth -= 1;
+    if (!json->is_first)
+        (void)fprintf(json->file, "\n%*s", (int)json->depth, "");
+    (void)fputc(bracket, json->file);
+    json->is_first = false;
+    if (json->depth == 0)
+        (void)fputc('\n', json->file);
+}
+
+void json_number(struct json *json, const char *key, uint64_t value)
+{
+    put_key(json, key);
+    (void)fprintf(json->file, "%" PRIu64, value);
+}
+
+void json_decimal(struct json *json, const char *key, double value)
+{
+    put_key(json, key);
+    (void)fprintf(json->file, "%.0f", value);
+}
+
+void json_address(struct json *json, const char *key, uint64_t value)
+{
+    put_key(json, key);
+    (void)fprintf(json->file, "\"0x%" PRIx64 "\"", value);
+}
+
+void json_text(struct json *json, const char *key, const char *value)
+{
+    put_key(json, key);
+    if (value != NULL)
+        put_text(json->file, value);
+    else
+        (void)fputs("null", json->file);
+}
+
+void json_bool(struct json *json, const char *key, bool value)
+{
+    put_key(json, key);
+    (void)fputs(value ? "true" : "false", json->file);
+}

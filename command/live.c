@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Blocks are sorted by their keys, and runs of one key are added up. */
+#include "live.h"
+
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/host.h"
+#include "base/sample.h"
+#include "base/stacks.h"
+
+/* More than any writer has: tn_sample_init's limit. */
+#define SAMPLE_BYTES_MAX (UINT64_C(1) << 56)
+
+static int compare(uint64_t left, uint64_t right)
+{
+    return (left > right) - (left < right);
+}
+
+static int compare_stacks(const void *a, const void *b)
+{
+    const struct tn_told_block *left = a;
+    const struct tn_told_block *right = b;
+
+    return left->stack != right->stack ? compare(left->stack, right->stack)
+                                       : compare(left->sequence, right->sequence);
+}
+
+static int compare_pools(const void *a, const void *b)
+{
+    const struct tn_told_block *left = a;
+    const struct tn_told_block *right = b;
+
+    return left->pool != right->pool ? compare(left->pool, right->pool)
+                                     : compare(left->sequence, right->sequence);
+}
+
+/* Worst first: by what they stand for. */
+static int compare_groups(const void *a, const void *b)
+{
+    const struct live_group *left = a;
+    const struct live_group *right = b;
+
+    if (left->estimated_requested != right->estimated_requested)
+        return left->estimated_requested < right->estimated_requested ? 1 : -1;
+    if (left->bytes != right->bytes)
+        return compare(right->bytes, left->bytes);
+    return compare(left->key, right->key);
+}
+
+static void add(struct live_group *group, const struct tn_told_block *block, uint64_t sample_bytes)
+{
+    const bool is_sampled =
+        sample_bytes > 1 && sample_bytes < SAMPLE_BYTES_MAX && block->stack != TN_STACKS_NONE;
+    const double weight =
+        is_sampled ? tn_sample_weight(tn_max(block->requested, 1), sample_bytes) : 1;
+
+    if (group->blocks == 0 || block->sequence < group->oldest)
+        group->oldest = block->sequence;
+    group->newest = tn_max(group->newest, block->sequence);
+    if (block->bytes > group->largest) {
+        group->largest = block->bytes;
+        group->pool = block->pool;
+    }
+    group->blocks += 1;
+    group->bytes += block->bytes;
+    group->requested += block->requested;
+    group->estimated_blocks += weight;
+    group->estimated_requested += weight * (double)block->requested;
+}
+
+bool live_group(struct live_groups *groups, struct tn_told *told, enum live_key key,
+                const uint64_t *pool, uint64_t sample_bytes)
+{
+    *groups = (struct live_groups){.all = tn_host_alloc(told->count + 1, sizeof *groups->all)};
+    if (groups->all == NULL)
+        return false;
+    if (told->count > 0)
+        qsort(told->blocks, told->count, sizeof *told->blocks,
+              key == LIVE_BY_STACK ? compare_stacks : compare_pools);
+    for (size_t i = 0; i < told->count; i++) {
+        const struct tn_told_block *block = &told->blocks[i];
+        const uint64_t block_key = key == LIVE_BY_STACK ? block->stack : block->pool;
+
+        if (pool != NULL && block->pool != *pool)
+            continue;
+        if (groups->count == 0 || groups->all[groups->count - 1].key != block_key)
+            groups->all[groups->count++].key = block_key;
+        add(&groups->all[groups->count - 1], block, key == LIVE_BY_STACK ? sample_bytes : 1);
+        add(&groups->total, block, 1);
+    }
+    TN_ASSERT(groups->count <= told->count);
+    if (groups->count > 0)
+        qsort(groups->all, groups->count, sizeof *groups->all, compare_groups);
+    return true;
+}
+
+void live_free(struct live_groups *groups)
+{
+    tn_host_free(groups->all);
+    *groups = (struct live_groups){.all = NULL};
+}

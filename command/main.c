@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/* tarn -- reads the histories that Tarn's devices leave: of processes that run, and of those that were
+ * killed. It never calls the driver. docs/command.md describes it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "dump.h"
+#include "leaks.h"
+#include "list.h"
+#include "options.h"
+#include "say.h"
+
+static const char usage[] =
+    "usage: tarn list  [--json] [-o FILE]\n"
+    "       tarn dump  PID|FILE [--events N] [--pool N] [--block ADDRESS] [--top N]\n"
+    "                  [--debug FOLDER] [--json] [-o FILE]\n"
+    "       tarn leaks PID|FILE [--pool N] [--top N] [--debug FOLDER] [--json] [-o FILE]\n"
+    "       tarn help | --help | --version\n"
+    "\n"
+    "list   the histories of this user: of processes that run, and of killed ones\n"
+    "dump   the live blocks of a process, by pool and by stack, and its last events\n"
+    "leaks  the live blocks by the stack of their allocation, worst first\n"
+    "\n"
+    "  --events N       so many events, the last ones; 20 where none is named\n"
+    "  --pool N         of this pool alone\n"
+    "  --block ADDRESS  what happened to the blocks that have or had the address\n"
+    "  --top N          so many stacks\n"
+    "  --debug FOLDER   debug information is there, too: FOLDER/.build-id/xx/yyyy.debug\n"
+    "  --json           JSON, with all stacks\n"
+    "  -o FILE          into a file, which is there when it is whole\n"
+    "\n"
+    "A number is a process; ./123 is a file. Exit status: 0 something was found, 1 nothing was,\n"
+    "2 the usage is wrong, a file is no history, or the output cannot be written.\n";
+
+struct subcommand {
+    const char *name;
+    const char *known; /* of options.h */
+    bool operand;
+    enum answer (*run)(const struct options *options);
+};
+
+static const struct subcommand subcommands[] = {
+    {"list", "oj", false, list_run},
+    {"dump", "ojeptbd", true, dump_run},
+    {"leaks", "ojptd", true, leaks_run},
+};
+
+static enum answer print(const char *text)
+{
+    if (fputs(text, stdout) < 0 || fflush(stdout) != 0)
+        return say(ANSWER_WRONG, "standard output cannot be written");
+    return ANSWER_FOUND;
+}
+
+int main(int count, char **arguments)
+{
+    struct options options;
+
+    if (count < 2) {
+        (void)fputs(usage, stderr);
+        return ANSWER_WRONG;
+    }
+    if (strcmp(arguments[1], "help") == 0 || strcmp(arguments[1], "--help") == 0 ||
+        strcmp(arguments[1], "-h") == 0)
+        return (int)print(usage);
+    if (strcmp(arguments[1], "--version") == 0)
+        return (int)print("tarn " TARN_COMMAND_VERSION "\n");
+    for (size_t i = 0; i < sizeof subcommands / sizeof subcommands[0]; i++) {
+        const struct subcommand *subcommand = &subcommands[i];
+
+        if (strcmp(arguments[1], subcommand->name) != 0)
+            continue;
+        if (!options_read(&options, count - 1, arguments + 1, subcommand->known,
+                          subcommand->operand))
+            return ANSWER_WRONG;
+        return (int)subcommand->run(&options);
+    }
+    return (int)say(ANSWER_WRONG, "there is no command \"%s\"; try \"tarn help\"", arguments[1]);
+}

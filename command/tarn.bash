@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+# Completion of the command tarn for bash.
+_tarn() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} options
+    COMPREPLY=()
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        COMPREPLY=($(compgen -W 'list dump leaks help --help --version' -- "$word"))
+        return
+    fi
+    case $before in
+    -o | --output)
+        COMPREPLY=($(compgen -f -- "$word"))
+        return
+        ;;
+    --debug)
+        COMPREPLY=($(compgen -d -- "$word"))
+        return
+        ;;
+    --events | --pool | --top | --block) return ;;
+    esac
+    case ${COMP_WORDS[1]} in
+    list) options='--json --output' ;;
+    dump) options='--json --output --events --pool --block --top --debug' ;;
+    leaks) options='--json --output --pool --top --debug' ;;
+    *) return ;;
+    esac
+    case $word in
+    -*) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;
+    *)
+        [ "${COMP_WORDS[1]}" != list ] || return
+        COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" list 2>/dev/null | awk 'NR > 1 { print $1 }')" \
+            -- "$word") $(compgen -f -- "$word"))
+        ;;
+    esac
+}
+complete -o filenames -F _tarn tarn
