@@ -67,6 +67,7 @@ struct tn_history {
     struct tn_ring ring;
     struct tn_history_tables tables;
     struct tn_stacking stacking;
+    tarn_device *next; /* with a history: guarded by the lock of pools/histories.c */
 };
 
 struct tarn_device {
