@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A child of fork() has the list of its parent, whose threads may have had the lock. The child looks
- * at the number of the process first, also where base/fork.h was not told of it. */
+/* A child of fork() has the list of its parent, whose threads may have had the lock. The child
+ * looks at the number of the process first, also where base/fork.h was not told of it. */
 #include "pools/histories.h"
 
 #include <stddef.h>
