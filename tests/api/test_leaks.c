@@ -11,13 +11,20 @@ static void open_with_stacks(void)
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
 
+    (void)unsetenv("TARN_CONF"); /* which comes before the options */
     options.history_bytes = 1 * MIB;
     options.history_stacks = TARN_HISTORY_CALLERS;
     test_world_open_with(&options);
 }
 
+static void open_plain(void)
+{
+    (void)unsetenv("TARN_CONF");
+    test_world_open();
+}
+
 GROUP(stacks, open_with_stacks, test_world_close)
-GROUP(plain, test_world_open, test_world_close)
+GROUP(plain, open_plain, test_world_close)
 
 static tarn_leaks *find(tarn_pool *pool)
 {

@@ -14,6 +14,7 @@ enum { SOON_NS = 1000000 };
 static void open_two(void)
 {
     ck_assert_int_eq(setenv("TARN_SIM_DEVICES", "2", 1), 0);
+    (void)unsetenv("TARN_CONF"); /* which comes before the options */
     test_start();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Live blocks, by the places that allocated them. */
 #include <pthread.h>
+#include <stdlib.h>
 
 #include "observe/leaks.h"
 #include "pools/histories.h"
@@ -12,6 +13,7 @@ static void open_with(size_t history_bytes, tarn_history_stacks stacks, size_t s
 {
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
 
+    (void)unsetenv("TARN_CONF"); /* which comes before the options */
     options.history_bytes = history_bytes;
     options.history_stacks = stacks;
     options.history_sample_bytes = sample_bytes;
@@ -33,10 +35,15 @@ static void open_without_stacks(void)
     open_with(1 << 20, TARN_HISTORY_NO_STACKS, 0);
 }
 
+static void open_plain(void)
+{
+    open_with(0, TARN_HISTORY_NO_STACKS, 0);
+}
+
 GROUP(frames, open_frames, .end = test_world_close)
 GROUP(sampled, open_sampled, .end = test_world_close)
 GROUP(recorded, open_without_stacks, .end = test_world_close)
-GROUP(plain, test_world_open, .end = test_world_close)
+GROUP(plain, open_plain, .end = test_world_close)
 
 enum { KEPT = 5000 };
 static void *kept[KEPT];
@@ -490,6 +497,52 @@ TEST(frames, a_stack_without_room_is_a_place_without_frames)
     ck_assert_uint_eq(leaks->leaks[0].stack, TN_STACKS_FULL);
     ck_assert_uint_eq(leaks->leaks[0].frame_count, 0);
     expect_sum(leaks->live, 2, 1350);
+    tn_leaks_drop(leaks);
+    free_kept();
+}
+
+enum { CHURNS = 2, CHURNED_POOLS = 30, CHURNED_BLOCKS = 400 };
+
+static atomic_uint churns_over;
+
+/* Slabs of records come and go with their pools. */
+static void *churn(void *unused)
+{
+    void *blocks[CHURNED_BLOCKS];
+
+    for (size_t i = 0; i < CHURNED_POOLS; i++) {
+        tarn_pool *pool = unit_pool_of(world.device, "churned", 0);
+
+        for (size_t j = 0; j < CHURNED_BLOCKS; j++)
+            blocks[j] = test_alloc(pool, (j % 7 + 1) * 512, world.side);
+        for (size_t j = 0; j < CHURNED_BLOCKS; j++)
+            OK(tarn_free(blocks[j]));
+        OK(tarn_pool_destroy(pool));
+    }
+    atomic_fetch_add(&churns_over, 1);
+    return unused;
+}
+
+TEST(frames, tables_are_read_while_pools_come_and_go)
+{
+    pthread_t threads[CHURNS];
+    tarn_leaks *leaks;
+
+    allocate_there(350);
+    atomic_store(&churns_over, 0);
+    for (size_t i = 0; i < CHURNS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, churn, NULL), 0);
+    while (atomic_load(&churns_over) < CHURNS) {
+        leaks = find_in_tables();
+        ck_assert_uint_ge(leaks->live.blocks, 1);
+        for (size_t i = 0; i < leaks->count; i++)
+            ck_assert_uint_le(leaks->leaks[i].oldest, leaks->leaks[i].newest);
+        tn_leaks_drop(leaks);
+    }
+    for (size_t i = 0; i < CHURNS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    leaks = find_in_tables();
+    expect_sum(leaks->live, 1, 350);
     tn_leaks_drop(leaks);
     free_kept();
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What TARN_LEAKS asks for: the text goes to a file, which the tests read. */
-#include <stdlib.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@ static void make_file(void)
 
     ck_assert_int_ge(fd, 0);
     (void)close(fd);
+    (void)unsetenv("TARN_CONF"); /* which comes before the options */
     ck_assert_int_eq(setenv("TARN_LEAKS", path, 1), 0);
 }
 
@@ -152,6 +154,37 @@ TEST(asked, a_lock_that_is_never_given_back_is_not_waited_for_long)
     tn_leaks_tell_at_exit();
     tn_histories_unlock();
     ck_assert_uint_eq(count_of("tarn: "), 1);
+}
+
+static atomic_bool over;
+
+static void *open_and_close(void *unused)
+{
+    for (int i = 0; i < 40; i++) {
+        tarn_device *device;
+        void *block;
+
+        OK(tarn_device_open(0, NULL, &device));
+        OK(tarn_malloc(device, 5000, NULL, &block));
+        OK(tarn_free(block));
+        OK(tarn_device_close(device));
+    }
+    atomic_store(&over, true);
+    return unused;
+}
+
+TEST(closed, devices_that_come_and_go_meanwhile_disturb_nothing)
+{
+    pthread_t thread;
+
+    test_start();
+    ck_assert_int_eq(pthread_create(&thread, NULL, open_and_close, NULL), 0);
+    while (!atomic_load(&over))
+        tn_leaks_tell_at_exit();
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    (void)unlink(path);
+    tn_leaks_tell_at_exit();
+    ck_assert_int_ne(access(path, F_OK), 0); /* no device is open */
 }
 
 static void expect_answer(const char *value, bool asks)
