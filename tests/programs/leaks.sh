@@ -5,6 +5,7 @@
 # Numbers that differ between builds are left out: addresses in files, paths and build ids, and frames of the C
 # library. TARN_DRIVER names the driver. The expected text is expected/leaks.txt beside this file.
 set -eu
+unset TARN_CONF TARN_LEAKS
 here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
