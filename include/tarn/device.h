@@ -211,7 +211,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_open(int ordinal,
  * pools, it waits up to 1 s for the driver to give up these graphs (see tarn_pool_destroy).
  *   INVALID_HANDLE  Not an open device.
  *   BUSY            The last close: a block is live, or a private pool, capture, graph, checkpoint
- *                   or route exists. The sentence counts them.
+ *                   or route exists. The sentence counts them. With TARN_LEAKS in the environment
+ *                   the places of the live blocks are written (tarn/leaks.h).
  *                   The thread is in a tracker (tarn/tracker.h).
  *   DRIVER          The last close: the device could not be waited for. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_close(tarn_device *device);

@@ -5,8 +5,10 @@
 #include "api/call.h"
 #include "api/device_options.h"
 #include "api/structs.h"
+#include "base/checked.h"
 #include "base/environment.h"
 #include "driver/pinned.h"
+#include "observe/leaks_exit.h"
 #include "observe/pool_check.h"
 #include "pools/janitor.h"
 #include "pools/opening.h"
@@ -18,6 +20,15 @@
 const char *tarn_version(void)
 {
     return TARN_VERSION_STRING;
+}
+
+/* What is live is told by places: their stacks are in a history. */
+static void keep_history(tarn_device_options *options)
+{
+    if (options->history_bytes == 0)
+        options->history_bytes = TN_MIB;
+    if (options->history_stacks == TARN_HISTORY_NO_STACKS)
+        options->history_stacks = TARN_HISTORY_FRAMES;
 }
 
 tarn_status tarn_device_open(int ordinal, const tarn_device_options *options, tarn_device **device)
@@ -38,18 +49,24 @@ tarn_status tarn_device_open(int ordinal, const tarn_device_options *options, ta
         status = tn_device_options_override(&chosen, conf);
     if (status != TARN_OK)
         return status;
+    if (tn_leaks_are_asked_for())
+        keep_history(&chosen);
     return tn_leave(tn_device_open(ordinal, &chosen, options != NULL, tn_pool_check_own, device));
 }
 
 tarn_status tarn_device_close(tarn_device *device)
 {
+    tarn_status status;
     TN_CALL(call);
 
     if (!tn_call_begin(&call)) /* without a pin, which would keep the device */
         return call.status;
     if (!tn_is_device(device))
         return tn_bad_handle("device");
-    return tn_leave(tn_device_close(device));
+    status = tn_device_close(device);
+    if (status == TARN_ERR_BUSY && tn_call_pin_device(&call, device))
+        tn_leaks_tell_at_close(device);
+    return tn_leave(status);
 }
 
 /* The large struct is in a function of its own: see read_other in stats_api.c. */

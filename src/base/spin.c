@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "base/clock.h"
+
 enum { ROUNDS = 200 }; /* some microseconds */
 
 static void pause_a_little(void)
@@ -27,4 +29,17 @@ void tn_spin_pause(unsigned rounds)
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nanosleep heeds cancels */
     (void)nanosleep(&nap, NULL);
     (void)pthread_setcancelstate(cancel, NULL);
+}
+
+bool tn_spin_acquire_for(struct tn_spin *lock, uint64_t wait_ns)
+{
+    const uint64_t begun = tn_clock_nanoseconds(CLOCK_MONOTONIC);
+
+    for (unsigned looks = 0; !tn_spin_try(lock); looks++) {
+        if (tn_clock_nanoseconds(CLOCK_MONOTONIC) - begun >= wait_ns)
+            return false;
+        tn_spin_pause(looks);
+    }
+    TN_ASSERT(tn_spin_is_taken(lock));
+    return true;
 }

@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/contract.h"
 #include "base/hot.h"
@@ -42,6 +43,9 @@ static inline void tn_spin_acquire(struct tn_spin *lock)
             tn_spin_pause(looks);
     }
 }
+
+/* The same, but waits no longer than that. False: not taken. */
+bool tn_spin_acquire_for(struct tn_spin *lock, uint64_t wait_ns);
 
 static inline void tn_spin_release(struct tn_spin *lock)
 {

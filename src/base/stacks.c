@@ -161,7 +161,7 @@ enum tn_scroll_answer tn_stacks_read(const struct tn_scroll_reader *reader, uint
     enum tn_scroll_answer answer;
 
     stack->count = 0;
-    if (id == TN_STACKS_FULL)
+    if (id == TN_STACKS_FULL || id == TN_STACKS_OWN)
         return TN_SCROLL_READ;
     answer = tn_scroll_read(reader, id, words, &stack->count);
     if (answer == TN_SCROLL_READ && stack->count > TN_STACK_FRAMES_MAX)

@@ -7,6 +7,7 @@
  *
  *     id 0   no stack: never given
  *     id 1   a stack that found no room: the scroll's word 0 counts how often
+ *     id 2   no stack, but of what the library did by itself: never given, but the caller's to say
  *
  * To give a known stack its id takes no lock, and writes nothing. The way from frames to ids is an
  * index in the process's own memory, which no reader needs.
@@ -22,7 +23,7 @@
 #include "base/spin.h"
 #include "base/stack.h"
 
-enum { TN_STACKS_NONE = 0, TN_STACKS_FULL = 1 };
+enum { TN_STACKS_NONE = 0, TN_STACKS_FULL = 1, TN_STACKS_OWN = 2 };
 
 /* In this process alone. */
 struct tn_stacks {
@@ -42,7 +43,7 @@ void tn_stacks_drop(struct tn_stacks *stacks); /* nobody calls it any more */
 /* The id of the stack, never 0. *is_new: whether it was added by this call. */
 uint32_t tn_stacks_enter(struct tn_stacks *stacks, const struct tn_stack *stack, bool *is_new);
 
-/* Reads a stack of any process. FULL is read as a stack without frames. */
+/* Reads a stack of any process. FULL and OWN are read as stacks without frames. */
 enum tn_scroll_answer tn_stacks_read(const struct tn_scroll_reader *reader, uint32_t id,
                                      struct tn_stack *stack);
 

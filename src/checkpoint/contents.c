@@ -126,6 +126,20 @@ static bool prepare_contents(tarn_checkpoint *checkpoint)
     return prepared;
 }
 
+/* Allocates a block of the library's own. Where allocations have stacks, this one's says so. */
+static tarn_status allocate(tarn_device *device, const struct tn_request *request, void **address)
+{
+    const bool stacks = device->history.stacking.settings.level != TN_STACK_NONE;
+    const uint32_t outer = tn_history_stack;
+    tarn_status status;
+
+    TN_ASSERT(outer == 0 || stacks || atomic_load(&tn_stacking_count) > 0);
+    tn_history_stack = stacks ? TN_STACKS_OWN : 0;
+    status = tn_pool_allocate(device->default_pool, request, NULL, address);
+    tn_history_stack = outer;
+    return status;
+}
+
 static tarn_status take_memory(tarn_checkpoint *checkpoint, const struct plan *plan,
                                struct tn_order order)
 {
@@ -136,7 +150,7 @@ static tarn_status take_memory(tarn_checkpoint *checkpoint, const struct plan *p
 
     if (status != TARN_OK)
         return status;
-    status = tn_pool_allocate(device->default_pool, &request, NULL, &checkpoint->contents);
+    status = allocate(device, &request, &checkpoint->contents);
     if (status == TARN_OK && !prepare_contents(checkpoint)) {
         free_contents(checkpoint);
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint's contents");
@@ -346,7 +360,7 @@ static tarn_status begin_verification(const tarn_checkpoint *checkpoint, tarn_st
     status = tn_pinned_take(&device->gpu, 2 * bytes, &made->answers);
     if (status != TARN_OK)
         goto destroy_event;
-    status = tn_pool_allocate(device->default_pool, &request, NULL, &made->sums);
+    status = allocate(device, &request, &made->sums);
     if (status == TARN_OK)
         return TARN_OK;
     tn_pinned_undo(&device->gpu, made->answers);

@@ -122,7 +122,10 @@ static bool add_slab(struct tn_block_store *store)
     slab->tags = NULL;
     slab->table = NULL;
     if (store->tables != NULL)
-        slab->table = tn_history_table_take(store->tables->of_device, store->tables->pool_serial);
+        slab->table =
+            tn_history_table_take(store->tables->of_device,
+                                  &(struct tn_history_table_owner){store->tables->pool_serial,
+                                                                   store->tables->pool_name, slab});
     if ((store->tables != NULL && slab->table == NULL) || (store->all_cold && !add_cold(slab))) {
         drop_slab(store, slab);
         return false;
@@ -140,7 +143,7 @@ bool tn_blocks_add_tables(struct tn_block_store *store, struct tn_history_tables
     TN_ASSERT(store->slabs == NULL && store->tables == NULL);
     store->tables = tn_host_alloc(1, sizeof *store->tables);
     if (store->tables != NULL)
-        *store->tables = (struct tn_block_tables){.of_device = of_device};
+        *store->tables = (struct tn_block_tables){.of_device = of_device, .pool_name = ""};
     return store->tables != NULL;
 }
 

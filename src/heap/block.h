@@ -132,6 +132,7 @@ struct tn_block_tag {
 struct tn_block_tables {
     struct tn_history_tables *of_device;
     uint64_t pool_serial;
+    const char *pool_name;
 };
 
 /* Spare records: returned records, and records of the newest slab which were never taken. Returned

@@ -3,6 +3,7 @@
 #include "heap/history_table.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/contract.h"
 
@@ -23,11 +24,24 @@ static void add_part(struct tn_history_tables *tables)
     TN_ASSERT(tables->count * sizeof *part % TN_RING_FIRST_PART_BYTES == 0);
 }
 
-struct tn_history_table *tn_history_table_take(struct tn_history_tables *tables, uint64_t pool)
+static void put_name(struct tn_history_table *table, const char *name)
+{
+    char bytes[TN_HISTORY_NAME_WORDS * sizeof(uint64_t)] = {0};
+    uint64_t word;
+
+    memcpy(bytes, name, strnlen(name, sizeof bytes - 1));
+    for (size_t i = 0; i < TN_HISTORY_NAME_WORDS; i++) {
+        memcpy(&word, bytes + i * sizeof word, sizeof word);
+        atomic_store_explicit(&table->name[i], word, memory_order_release);
+    }
+}
+
+struct tn_history_table *tn_history_table_take(struct tn_history_tables *tables,
+                                               const struct tn_history_table_owner *owner)
 {
     struct tn_history_table *table;
 
-    TN_ASSERT(pool != 0);
+    TN_ASSERT(owner->pool != 0 && owner->slab != NULL);
     tn_spin_acquire(&tables->lock);
     if (tables->spare == NULL)
         add_part(tables);
@@ -36,7 +50,9 @@ struct tn_history_table *tn_history_table_take(struct tn_history_tables *tables,
         tables->spare = table->next;
         table->next = NULL;
         TN_ASSERT(atomic_load(&table->pool) == 0);
-        atomic_store_explicit(&table->pool, pool, memory_order_release);
+        table->slab = owner->slab;
+        put_name(table, owner->name);
+        atomic_store_explicit(&table->pool, owner->pool, memory_order_release);
     }
     tn_spin_release(&tables->lock);
     return table;

@@ -11,7 +11,8 @@
  *     free                                 reads the number: still the same, so the words are its
  *     number: 0
  *
- * A log forgets; the table does not, however long a block lives.
+ * A log forgets; the table does not, however long a block lives. A free waits in its writer
+ * (heap/history.h): the entry of one block for each writer may be of a block that is free.
  *
  * Locking: tables are taken and given back by any thread; a lock of its own. */
 #ifndef TARN_HEAP_HISTORY_TABLE_H
@@ -23,10 +24,13 @@
 #include "base/ring_file.h"
 #include "base/spin.h"
 
+struct tn_block_slab;
+
 enum {
     TN_HISTORY_ENTRY_BYTES = 64,
     TN_HISTORY_TABLE_BYTES = 256 * TN_HISTORY_ENTRY_BYTES,
     TN_HISTORY_ENTRIES = 255,
+    TN_HISTORY_NAME_WORDS = 4, /* of a pool's name: 31 bytes, and zeros behind them */
 };
 
 /* A block's words stay when it is freed. */
@@ -44,7 +48,10 @@ struct tn_history_entry {
 struct tn_history_table {
     struct tn_history_entry entries[TN_HISTORY_ENTRIES];
     atomic_uint_fast64_t pool; /* the number of the pool whose blocks it has; 0: no pool's */
-    uint64_t unused[6];
+    atomic_uint_fast64_t name[TN_HISTORY_NAME_WORDS]; /* of that pool */
+    uint64_t unused;
+    /* In this process alone: whose records the entries are of; set where there is a pool. */
+    const struct tn_block_slab *slab;
     struct tn_history_table *next; /* without a pool: the next such table; no reader's */
 };
 
@@ -78,8 +85,19 @@ static inline uint64_t tn_history_tag(const struct tn_history_entry *entry, uint
     return atomic_load_explicit(&entry->tagged, memory_order_acquire) == number ? tag : 0;
 }
 
-/* An empty table; NULL: no memory. pool: its number, not 0. */
-struct tn_history_table *tn_history_table_take(struct tn_history_tables *tables, uint64_t pool);
+/* Whose table it is. */
+struct tn_history_table_owner {
+    uint64_t pool;    /* its number, not 0 */
+    const char *name; /* of the pool; up to 31 bytes are kept */
+    const struct tn_block_slab *slab;
+};
+
+/* An empty table; NULL: no memory. */
+struct tn_history_table *tn_history_table_take(struct tn_history_tables *tables,
+                                               const struct tn_history_table_owner *owner);
+
+/* The table's slab stays until the call returns. Who holds the lock of the tables, and finds a pool,
+ * thus finds its slab. */
 void tn_history_table_give(struct tn_history_tables *tables, struct tn_history_table *table);
 
 #endif

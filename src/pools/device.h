@@ -69,6 +69,7 @@ struct tn_history {
     struct tn_history_tables tables;
     struct tn_stacking stacking;
     bool replays; /* whether they are among the events; immutable */
+    tarn_device *next; /* with a history: guarded by the lock of pools/histories.c */
 };
 
 struct tarn_device {

@@ -23,6 +23,7 @@
 #include "pools/await.h"
 #include "pools/captures.h"
 #include "pools/end.h"
+#include "pools/histories.h"
 #include "pools/janitor.h"
 #include "pools/route.h"
 #include "pools/trackers.h"
@@ -121,6 +122,7 @@ static void fini_device(tarn_device *device)
     tn_memory_cache_fini(&device->cache);
     tn_regions_fini(&device->regions);
     tn_pool_index_fini(&device->index);
+    tn_histories_remove(device);
     fini_history(&device->history); /* what was written until here can be read until here */
     tn_gpu_close(&device->gpu);
 }
@@ -163,6 +165,8 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     TN_ASSERT(status != TARN_OK || device->pools == device->default_pool);
     if (status != TARN_OK)
         fini_device(device);
+    else if (device->history.file.head != NULL)
+        tn_histories_add(device);
     return status;
 drop_history:
     fini_history(&device->history);

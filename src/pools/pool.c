@@ -115,8 +115,10 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     renew(made, idle_heaps);
     tn_lock_acquire(&device->lock);
     made->holds.pool_serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
-    if (made->store.tables != NULL)
+    if (made->store.tables != NULL) {
         made->store.tables->pool_serial = made->holds.pool_serial;
+        made->store.tables->pool_name = made->name;
+    }
     made->next = device->pools;
     if (made->next != NULL)
         made->next->places.previous = made;

@@ -40,6 +40,7 @@ static void refuse_pool(tarn_pool *pool)
     tarn_layout *layout = UNTOUCHED;
     tarn_block_list *list = UNTOUCHED;
     tarn_snapshot *snapshot = UNTOUCHED;
+    tarn_leaks *leaks = UNTOUCHED;
     tarn_live_diff *diff = UNTOUCHED;
     tarn_capture *capture = UNTOUCHED;
     tarn_graph *graph = UNTOUCHED;
@@ -56,6 +57,7 @@ static void refuse_pool(tarn_pool *pool)
     GONE("pool", tarn_pool_layout(pool, &layout));
     GONE("pool", tarn_pool_blocks(pool, &list));
     GONE("pool", tarn_snapshot_take(world.device, pool, &snapshot));
+    GONE("pool", tarn_leaks_find(world.device, pool, &leaks));
     GONE("pool", tarn_pool_check_live(pool, NULL, 0, &diff));
     GONE("pool", tarn_begin_allocate_to_pool(world.device, pool, tarn_filter_thread, NULL, &route));
     GONE("pool", tarn_capture_begin(pool, world.stream, NULL, &capture));

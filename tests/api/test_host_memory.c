@@ -202,6 +202,7 @@ TEST(calls, no_report_is_made)
     tarn_block_list *blocks = UNTOUCHED;
     tarn_pool_list *pools = UNTOUCHED;
     tarn_snapshot *snapshot = UNTOUCHED;
+    tarn_leaks *leaks = UNTOUCHED;
     size_t bytes = 0;
     int refused = 0;
 
@@ -220,6 +221,10 @@ TEST(calls, no_report_is_made)
     SHORT(refused, tarn_snapshot_take(world.device, world.pool, &snapshot));
     ck_assert_int_gt(refused, 0);
     tarn_snapshot_destroy(snapshot);
+    refused = 0;
+    SHORT(refused, tarn_leaks_find(world.device, NULL, &leaks));
+    ck_assert_int_gt(refused, 0);
+    tarn_leaks_destroy(leaks);
     refused = 0;
     SHORT(refused, tarn_pool_blocks(world.pool, &blocks));
     ck_assert_int_gt(refused, 0);

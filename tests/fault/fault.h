@@ -45,6 +45,7 @@ struct fault_outputs {
     tarn_block_list *blocks;
     tarn_pool_list *pool_list;
     tarn_snapshot *snapshot;
+    tarn_leaks *leaks;
     tarn_block block;
     tarn_segment segment;
     void *address; /* of the last allocation */

@@ -136,6 +136,9 @@ static void snapshot(void)
     STEP(S(HOST_MEMORY), tarn_snapshot_write_pytorch(written, take_bytes, NULL));
     tarn_snapshot_destroy(written);
     written = NULL;
+    STEP(S(HOST_MEMORY), tarn_leaks_find(DEVICE, NULL, &fault.out.leaks));
+    ck_assert_uint_gt(fault.out.leaks->count, 0);
+    tarn_leaks_destroy(fault.out.leaks);
 }
 
 static void checkpoint(void)

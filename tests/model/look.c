@@ -383,6 +383,30 @@ static void expect_snapshot(struct model *m, int pool, const tarn_layout *layout
     tarn_snapshot_destroy(snapshot);
 }
 
+/* The places of live blocks have the model's, and contents of checkpoints beside. */
+static void expect_leaks(struct model *m, int pool)
+{
+    tarn_leaks *leaks = NULL;
+    size_t held = 0;
+    size_t discarded = 0;
+    size_t told = 0;
+
+    WELL(m, tarn_leaks_find(m->device, m->pools[pool].handle, &leaks));
+    for (size_t i = 0; i < m->block_count; i++) {
+        held += m->blocks[i].pool == pool;
+        discarded += m->blocks[i].pool == pool && m->blocks[i].is_discarded;
+    }
+    for (size_t i = 0; i < leaks->count; i++)
+        told += leaks->leaks[i].live.blocks;
+    EXPECT(m, told == leaks->live.blocks, "places have %zu blocks of %zu", told,
+           (size_t)leaks->live.blocks);
+    EXPECT(m, m->pools[pool].is_default ? told >= held : told == held,
+           "places have %zu blocks, %zu are held", told, held);
+    EXPECT(m, leaks->discarded.blocks == discarded, "places have %zu discarded blocks of %zu",
+           (size_t)leaks->discarded.blocks, discarded);
+    tarn_leaks_destroy(leaks);
+}
+
 /* Extents tile their segments, and the live and discarded ones are the model's blocks. */
 void expect_layout(struct model *m, int pool)
 {
@@ -418,6 +442,7 @@ void expect_layout(struct model *m, int pool)
     EXPECT(m, found == held, "the layout of pool %d shows %zu blocks, %zu are held", pool, found,
            held);
     expect_snapshot(m, pool, layout);
+    expect_leaks(m, pool);
     tarn_layout_destroy(layout);
     expect_blocks(m, pool);
     expect_pools(m);

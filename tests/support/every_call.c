@@ -17,6 +17,7 @@ static struct {
     tarn_block_list *blocks;
     tarn_pool_list *pools;
     tarn_snapshot *snapshot;
+    tarn_leaks *leaks;
     tarn_delta *delta;
     void *block;
     tn_cu_stream stream; /* that nothing else uses */
@@ -38,6 +39,7 @@ static struct {
     tarn_block_list *blocks;
     tarn_pool_list *pools;
     tarn_snapshot *snapshot;
+    tarn_leaks *leaks;
     tarn_block block;
     tarn_driver_graph driver_graph;
     uint64_t mark;
@@ -85,6 +87,7 @@ void test_subjects_make(void)
     OK(tarn_pool_blocks(world.pool, &with.blocks));
     OK(tarn_device_pools(world.device, &with.pools));
     OK(tarn_snapshot_take(world.device, NULL, &with.snapshot));
+    OK(tarn_leaks_find(world.device, NULL, &with.leaks));
     with.capture = test_capture_on(with.pool, world.side, TARN_CAPTURE_RELAXED);
 }
 
@@ -214,6 +217,8 @@ static void open_again(void)
     X(tarn_graph_memory, NULL, (with.graphs[0], &out.memory))                                      \
     X(tarn_graph_replay, NULL, (with.graphs[0], world.stream))                                     \
     X(tarn_graph_update, begin_here, (with.graphs[0], with.capture))                               \
+    X(tarn_leaks_find, NULL, (world.device, NULL, &out.leaks))                                     \
+    X(tarn_leaks_report, NULL, (with.leaks, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))    \
     X(tarn_malloc, NULL, (world.device, 4 * MIB, world.stream, &out.address))                      \
     X(tarn_malloc_aligned, NULL, (world.device, 4 * MIB, 4096, world.stream, &out.address))        \
     X(tarn_pool_add_peer, NULL, (world.pool, 0))                                                   \
@@ -247,6 +252,7 @@ static void open_again(void)
     Y(tarn_graph_diff_destroy, (with.graph_diff))                                                  \
     Y(tarn_last_error, ())                                                                         \
     Y(tarn_layout_destroy, (with.layout))                                                          \
+    Y(tarn_leaks_destroy, (with.leaks))                                                            \
     Y(tarn_live_diff_destroy, (with.live_diff))                                                    \
     Y(tarn_pool_list_destroy, (with.pools))                                                        \
     Y(tarn_pointer_class_name, ((tarn_pointer_class)0))                                            \

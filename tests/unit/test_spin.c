@@ -99,3 +99,18 @@ CONTRACT_TEST(lock, giving_back_what_nobody_has_is_a_broken_contract)
 {
     tn_spin_release(&lock);
 }
+
+TEST(lock, a_lock_is_waited_for_no_longer_than_asked)
+{
+    struct timespec begun;
+    struct timespec ended;
+
+    ck_assert(tn_spin_acquire_for(&lock, 0));
+    ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC, &begun), 0);
+    ck_assert(!tn_spin_acquire_for(&lock, 20000000));
+    ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC, &ended), 0);
+    ck_assert_int_ge((ended.tv_sec - begun.tv_sec) * 1000000000 + ended.tv_nsec - begun.tv_nsec,
+                     20000000);
+    tn_spin_release(&lock);
+    ck_assert(!tn_spin_is_taken(&lock));
+}

@@ -216,6 +216,28 @@ TEST(frames, the_log_has_the_stacks_of_blocks_that_are_gone)
     tn_told_free(&told);
 }
 
+/* A program did not ask for it, and its stack is none of the program's. */
+TEST(frames, contents_of_checkpoints_are_the_librarys_own)
+{
+    void *block = test_alloc(world.pool, 5000, world.stream);
+    tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
+    struct tn_told told = retell();
+    struct tn_stack stack;
+
+    ck_assert_uint_eq(told.count, 2);
+    ck_assert_ptr_eq((void *)(uintptr_t)told.blocks[0].address, block);
+    ck_assert_uint_ge(told.blocks[0].stack, TN_SCROLL_FIRST);
+    ck_assert_uint_eq(told.blocks[1].stack, TN_STACKS_OWN);
+    ck_assert_int_eq(
+        tn_stacks_read(&(struct tn_scroll_reader){from_stacks, NULL, 0}, TN_STACKS_OWN, &stack),
+        TN_SCROLL_READ);
+    ck_assert_uint_eq(stack.count, 0);
+    ck_assert_uint_eq(tn_history_stack, 0);
+    tn_told_free(&told);
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(block));
+}
+
 /* Of 64 KiB each, one in sixteen is taken in the mean; a block that is not has no stack. */
 TEST(sampled, one_allocation_in_so_many_bytes_has_a_stack)
 {

@@ -211,7 +211,7 @@ TEST(stacks, records_that_are_no_stacks_are_refused)
     ck_assert_int_eq(tn_stacks_read(&reader, id, &stack), TN_SCROLL_BROKEN);
     ck_assert_uint_eq(stack.count, 0);
     ck_assert_int_eq(tn_stacks_read(&reader, TN_STACKS_NONE, &stack), TN_SCROLL_BROKEN);
-    ck_assert_int_eq(tn_stacks_read(&reader, 2, &stack), TN_SCROLL_BROKEN);
+    ck_assert_int_eq(tn_stacks_read(&reader, 3, &stack), TN_SCROLL_BROKEN);
     ck_assert_int_eq(tn_stacks_read(&reader, id + 1, &stack), TN_SCROLL_EMPTY);
     ck_assert_uint_eq(stack.count, 0);
 }
