@@ -25,7 +25,7 @@ const char *tarn_version(void)
 /* What is live is told by places: their stacks are in a history. */
 static void keep_history(tarn_device_options *options)
 {
-    if (options->history_bytes == 0)
+    if (options->history_bytes == TARN_NO_HISTORY)
         options->history_bytes = TN_MIB;
     if (options->history_stacks == TARN_HISTORY_NO_STACKS)
         options->history_stacks = TARN_HISTORY_FRAMES;
