@@ -311,7 +311,9 @@ tarn_status tn_snapshot_take(tarn_device *device, tarn_pool *pool, tarn_snapshot
 
 void tn_snapshot_drop(struct tn_snapshot *snapshot)
 {
-    if (snapshot != NULL)
+    if (snapshot != NULL) {
         tn_host_free(snapshot->events);
+        tn_titles_free(&snapshot->titles);
+    }
     tn_host_free(snapshot);
 }

@@ -7,6 +7,7 @@
 #ifndef TARN_OBSERVE_SNAPSHOT_H
 #define TARN_OBSERVE_SNAPSHOT_H
 
+#include "observe/titles.h"
 #include "pools/device.h"
 #include "tarn/snapshot.h"
 
@@ -28,6 +29,7 @@ struct tn_trace_event {
     uint64_t stream;
     uint64_t pool;    /* its number; 0: the default pool, or not known */
     uint64_t time_us; /* since 1970 */
+    const char *text; /* of blocks: their label. Ends with 0; the snapshot's */
 };
 
 /* A snapshot as programs read it, and the settings that the device was opened with. */
@@ -37,6 +39,7 @@ struct tn_snapshot {
     uint64_t clock_offset;         /* what leads from this clock to the time since 1970 */
     struct tn_trace_event *events; /* what happened before; NULL: nobody has asked */
     size_t event_count;
+    struct tn_titles titles; /* texts of the events */
     bool record_stream_reuse;
     uint32_t roundup_divisions[TARN_ROUNDUP_SIZES]; /* 0: none */
 };

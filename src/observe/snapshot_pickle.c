@@ -176,7 +176,10 @@ static void put_event(struct tn_pickle *pickle, const struct tn_trace_event *eve
     put_word(pickle, COMPILE_CONTEXT);
     put_word(pickle, NOT_KNOWN);
     put_word(pickle, USER_METADATA);
-    put_word(pickle, EMPTY);
+    if (event->text[0] == '\0')
+        put_word(pickle, EMPTY);
+    else
+        tn_pickle_string(pickle, event->text);
     put_frames(pickle);
     tn_pickle_end_dict(pickle);
 }

@@ -32,6 +32,7 @@ struct tracing {
     struct owners blocks;
     struct owners streams; /* by ids; stream_id is the handle */
     uint64_t default_pool; /* its number */
+    struct tn_titles titles;
     struct tn_trace_event *events;
     size_t count;
 };
@@ -167,7 +168,7 @@ static void find_blocks(struct tracing *tracing)
 }
 
 static void put(struct tracing *tracing, enum tn_trace_action action, uint64_t address,
-                uint64_t bytes, const struct owner *owner, uint64_t time)
+                uint64_t bytes, const struct owner *owner, uint64_t time, const char *text)
 {
     const struct owner *stream = find(&tracing->streams, owner->stream_id);
 
@@ -178,6 +179,7 @@ static void put(struct tracing *tracing, enum tn_trace_action action, uint64_t a
         .stream = stream != NULL ? stream->stream_id : owner->stream_id,
         .pool = owner->pool == tracing->default_pool ? 0 : owner->pool,
         .time_us = (tracing->snapshot->clock_offset + time) / 1000,
+        .text = text,
     };
     tracing->count += 1;
 }
@@ -189,23 +191,24 @@ static void put_note(struct tracing *tracing, const struct tn_told_event *event)
 
     if (note->note == TN_NOTE_MAPPED)
         put(tracing, TN_TRACE_SEGMENT_MAP, note->operands[0], note->operands[1], &owner,
-            event->since);
+            event->since, "");
     else if (note->note == TN_NOTE_MOVED)
         put(tracing, TN_TRACE_SEGMENT_MAP, note->operands[1], note->operands[2], &owner,
-            event->since);
+            event->since, "");
     else if (note->note == TN_NOTE_UNMAPPED)
         put(tracing, TN_TRACE_SEGMENT_UNMAP, note->operands[0], note->operands[1], &owner,
-            event->since);
+            event->since, "");
     else if (note->note == TN_NOTE_OUT_OF_MEMORY)
-        put(tracing, TN_TRACE_OOM, note->operands[1], note->operands[0], &owner, event->since);
+        put(tracing, TN_TRACE_OOM, note->operands[1], note->operands[0], &owner, event->since, "");
     else if (note->note == TN_NOTE_SNAPSHOT)
-        put(tracing, TN_TRACE_SNAPSHOT, 0, 0, &owner, event->since);
+        put(tracing, TN_TRACE_SNAPSHOT, 0, 0, &owner, event->since, "");
 }
 
 static void put_event(struct tracing *tracing, const struct tn_told_event *event)
 {
     const struct tn_told_block *block = &event->block;
     const struct owner owner = owner_of(tracing, event);
+    const char *label;
 
     if (event->kind == TN_HISTORY_NOTE) {
         put_note(tracing, event);
@@ -215,12 +218,15 @@ static void put_event(struct tracing *tracing, const struct tn_told_event *event
         block = owner.block;
     if (block->bytes == 0)
         return; /* not known */
+    label = tn_titles_label(&tracing->titles, block->stack);
     if (event->kind != TN_HISTORY_FREE) {
-        put(tracing, TN_TRACE_ALLOC, block->address, block->requested, &owner, event->since);
+        put(tracing, TN_TRACE_ALLOC, block->address, block->requested, &owner, event->since, label);
         return;
     }
-    put(tracing, TN_TRACE_FREE_REQUESTED, block->address, block->requested, &owner, event->since);
-    put(tracing, TN_TRACE_FREE_COMPLETED, block->address, block->requested, &owner, event->since);
+    put(tracing, TN_TRACE_FREE_REQUESTED, block->address, block->requested, &owner, event->since,
+        label);
+    put(tracing, TN_TRACE_FREE_COMPLETED, block->address, block->requested, &owner, event->since,
+        label);
 }
 
 static uint64_t number_of_default(const tarn_snapshot *snapshot)
@@ -254,12 +260,13 @@ static bool trace(struct tracing *tracing)
             put_event(tracing, &tracing->told->events[i]);
     }
     TN_ASSERT(tracing->count <= 2 * most);
-    return true;
+    return !tracing->titles.short_of_memory;
 }
 
 tarn_status tn_snapshot_trace(tarn_device *device, struct tn_snapshot *snapshot)
 {
     struct tn_history *history = &device->history;
+    const struct tn_scroll_reader reader = tn_stacking_reader(&history->stacking);
     struct tracing tracing = {.snapshot = snapshot};
     struct tn_told told;
     tarn_status status;
@@ -279,12 +286,16 @@ tarn_status tn_snapshot_trace(tarn_device *device, struct tn_snapshot *snapshot)
         return status;
     tn_told_sort_by_time(&told);
     tracing.told = &told;
+    tracing.titles = tn_titles_new(&reader);
     if (trace(&tracing)) {
         tn_host_free(snapshot->events);
+        tn_titles_free(&snapshot->titles);
+        snapshot->titles = tracing.titles;
         snapshot->events = tracing.events;
         snapshot->event_count = tracing.count;
     } else {
         tn_host_free(tracing.events);
+        tn_titles_free(&tracing.titles);
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a snapshot's %zu events",
                          told.event_count);
     }

@@ -12,18 +12,47 @@ enum {
     FRAMES = 32,               /* of a stack, at most */
     MODULE_BYTES = 1 << 18,    /* some thousand modules */
     STACK_BYTES_MIN = 1 << 20, /* eight thousand stacks */
+    TITLE_BYTES_MIN = 1 << 16, /* some hundred labels, where no stacks are wanted */
     FRAMES_BEFORE = 8,         /* of the library's own, up to the public function */
 };
 
 atomic_uint tn_stacking_count;
 
-_Thread_local struct tn_sample tn_stacking_sample __attribute__((tls_model("initial-exec")));
+/* Without stacks a thread never counts so far. */
+_Thread_local struct tn_sample tn_stacking_sample
+    __attribute__((tls_model("initial-exec"))) = {.left = INT64_MAX};
+
+/* Of a thread with a label: its sample, meanwhile. */
+static _Thread_local struct tn_label *own_label __attribute__((tls_model("initial-exec")));
+static _Thread_local struct tn_sample kept_sample __attribute__((tls_model("initial-exec")));
+
+struct tn_label *tn_stacking_label(void)
+{
+    return own_label;
+}
+
+void tn_stacking_set_label(struct tn_label *label)
+{
+    TN_ASSERT(own_label == NULL || atomic_load(&tn_stacking_count) > 0);
+    if (label != NULL && own_label == NULL) {
+        kept_sample = tn_stacking_sample;
+        tn_stacking_sample.left = 0;
+        atomic_fetch_add(&tn_stacking_count, 1);
+    } else if (label == NULL && own_label != NULL) {
+        tn_stacking_sample = kept_sample;
+        atomic_fetch_sub(&tn_stacking_count, 1);
+    }
+    own_label = label;
+}
 
 void tn_stacking_plan(struct tn_ring_plan *plan, enum tn_stack_level level, uint64_t sample_bytes)
 {
-    if (level == TN_STACK_NONE)
-        return;
     TN_ASSERT(sample_bytes > 0);
+    if (level == TN_STACK_NONE) {
+        plan->area_bytes[TN_STACKING_STACKS] =
+            tn_max(TITLE_BYTES_MIN, plan->page_count / 16 * TN_RING_PAGE_BYTES);
+        return;
+    }
     plan->area_bytes[TN_STACKING_STACKS] =
         tn_max(STACK_BYTES_MIN, plan->page_count / 4 * TN_RING_PAGE_BYTES);
     plan->area_bytes[TN_STACKING_MODULES] = MODULE_BYTES;
@@ -35,10 +64,10 @@ bool tn_stacking_init(struct tn_stacking *stacking, const struct tn_ring_file *f
 {
     const uint64_t *bytes = file->head->area_bytes;
 
+    static atomic_uint_fast64_t serials;
+
     *stacking = (struct tn_stacking){.settings = {.level = level, .most = FRAMES},
                                      .sample_bytes = level != TN_STACK_NONE ? sample_bytes : 0};
-    if (level == TN_STACK_NONE)
-        return true;
     if (!tn_stacks_init(&stacking->stacks, tn_ring_file_area(file, TN_STACKING_STACKS),
                         (size_t)bytes[TN_STACKING_STACKS]))
         return false;
@@ -47,25 +76,28 @@ bool tn_stacking_init(struct tn_stacking *stacking, const struct tn_ring_file *f
         tn_stacks_drop(&stacking->stacks);
         return false;
     }
-    atomic_fetch_add(&tn_stacking_count, 1);
+    stacking->serial = atomic_fetch_add(&serials, 1) + 1;
+    if (level != TN_STACK_NONE)
+        atomic_fetch_add(&tn_stacking_count, 1);
     return true;
 }
 
 void tn_stacking_fini(struct tn_stacking *stacking)
 {
-    if (stacking->settings.level == TN_STACK_NONE)
-        return;
-    TN_ASSERT(atomic_load(&tn_stacking_count) > 0);
-    atomic_fetch_sub(&tn_stacking_count, 1);
+    TN_ASSERT(stacking->serial != 0);
+    if (stacking->settings.level != TN_STACK_NONE) {
+        TN_ASSERT(atomic_load(&tn_stacking_count) > 0);
+        atomic_fetch_sub(&tn_stacking_count, 1);
+    }
     tn_modules_drop(&stacking->modules);
     tn_stacks_drop(&stacking->stacks);
-    stacking->settings.level = TN_STACK_NONE;
+    *stacking = (struct tn_stacking){.serial = 0};
 }
 
 /* Whether the thread's next allocation is one of those that are taken. */
 static bool is_taken(const struct tn_stacking *stacking, uint64_t bytes)
 {
-    struct tn_sample *sample = &tn_stacking_sample;
+    struct tn_sample *sample = own_label == NULL ? &tn_stacking_sample : &kept_sample;
 
     if (stacking->sample_bytes <= 1)
         return stacking->sample_bytes == 1;
@@ -91,21 +123,38 @@ static const void *find_frame(const void *frame, const void *caller)
     return NULL;
 }
 
-TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes, const void *caller,
-                                   const void *frame)
+/* The label's id in this history; kept until the label is used in another history. */
+static uint32_t id_of(struct tn_stacking *stacking, struct tn_label *label)
+{
+    TN_ASSERT(tn_label_has_text(label));
+    if (label->stacking != stacking->serial) {
+        label->id = tn_title_enter(&stacking->stacks, &label->title);
+        label->stacking = stacking->serial;
+    }
+    return label->id;
+}
+
+TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes,
+                                   struct tn_label *label, const void *caller, const void *frame)
 {
     struct tn_stack stack;
     bool is_new;
     uint32_t id;
 
-    if (!is_taken(stacking, bytes))
+    stack.count = 0; /* the frames are not set: there are many */
+    if (label != NULL && stacking->serial != 0 && tn_label_has_text(label)) {
+        stack.frames[0] = tn_stack_title(TN_STACK_LABEL, id_of(stacking, label));
+        stack.count = 1;
+    }
+    if (is_taken(stacking, bytes)) {
+        if (stacking->settings.level == TN_STACK_FRAMES)
+            frame = find_frame(frame, caller);
+        tn_stack_take(&stack, &stacking->settings, caller, frame);
+    } else if (stack.count == 0) {
         return 0;
-    TN_ASSERT(stacking->settings.level != TN_STACK_NONE);
-    if (stacking->settings.level == TN_STACK_FRAMES)
-        frame = find_frame(frame, caller);
-    tn_stack_take(&stack, &stacking->settings, caller, frame);
+    }
     id = tn_stacks_enter(&stacking->stacks, &stack, &is_new);
-    if (is_new)
+    if (is_new && stacking->settings.level != TN_STACK_NONE)
         tn_modules_refresh(&stacking->modules);
     TN_ASSERT(id != 0);
     return id;

@@ -124,6 +124,11 @@ static tarn_status take_bytes(const void *bytes, size_t count, void *user)
     return TARN_OK;
 }
 
+static void push_label(void)
+{
+    OK(tarn_label_push("label"));
+}
+
 static void add_callback(void)
 {
     OK(tarn_device_add_free_callback(world.device, say_no, &out));
@@ -200,8 +205,14 @@ static void open_again(void)
     X(tarn_graph_memory, NULL, (with.graphs[0], &out.memory))                                      \
     X(tarn_graph_replay, NULL, (with.graphs[0], world.stream))                                     \
     X(tarn_graph_update, begin_here, (with.graphs[0], with.capture))                               \
+    X(tarn_label_get, NULL, (out.text, sizeof out.text, NULL))                                     \
+    X(tarn_label_pop, push_label, ())                                                              \
+    X(tarn_label_push, NULL, ("label"))                                                            \
+    X(tarn_label_set, NULL, ("label"))                                                             \
     X(tarn_malloc, NULL, (world.device, 4 * MIB, world.stream, &out.address))                      \
     X(tarn_malloc_aligned, NULL, (world.device, 4 * MIB, 4096, world.stream, &out.address))        \
+    X(tarn_malloc_labeled, NULL,                                                                   \
+      (world.device, NULL, 4 * MIB, 0, world.stream, "label", &out.address))                       \
     X(tarn_pool_add_peer, NULL, (world.pool, 0))                                                   \
     X(tarn_pool_blocks, NULL, (world.pool, &out.blocks))                                           \
     X(tarn_pool_check_live, NULL, (world.pool, NULL, 0, &out.live_diff))                           \

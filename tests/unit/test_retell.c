@@ -305,6 +305,8 @@ TEST(recorded, an_entry_that_changes_meanwhile_is_not_believed)
     struct tn_told_source source = {.read = from_changing,
                                     .context = &history->file,
                                     .page_count = history->ring.page_count,
+                                    .area_bytes =
+                                        tn_ring_area_offset(history->file.head, TN_RING_AREAS),
                                     .part_count = history->file.part_count};
     void *kept = test_malloc(1000);
     void *freed = test_malloc(2000);

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/* history.h -- a program's words in the history of a device.
+ *
+ * A device keeps a history where its option history_bytes is not 0 (device.h). docs/history.md
+ * describes the history, and how tools read it, also when the process has been killed.
+ *
+ * All texts are UTF-8 of at most 1,000 bytes, and end with a zero byte. A history keeps each text
+ * once. Texts take at most half of the room for stacks. A text without room is counted, and read as
+ * an empty text.
+ *
+ * All functions may be called from any thread, while any stream is being captured, and from within
+ * callbacks of tarn/pressure.h. */
+#ifndef TARN_HISTORY_H
+#define TARN_HISTORY_H
+
+#include "tarn/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Labels: texts for allocations, such as the name of a layer or of a request. Each allocation gets
+ * the label of its thread, on any device, and keeps the label. PyTorch calls this user metadata. A
+ * thread has a label of its own, none at first, and up to 256 labels that were pushed. The label
+ * pushed last counts, also where it is empty. A thread's labels end with the thread.
+ *
+ * Allocations of a thread with a label take as long as allocations with stacks, without the frames
+ * (tarn_history_stacks). Other threads pay nothing. tarn_malloc_labeled (memory.h) gives a label to
+ * its allocation alone. */
+
+/* Changes the label that counts: the one pushed last, or else the thread's own. text: copied; NULL
+ * or empty: no label.
+ *   INVALID_ARGUMENT  The text has more than 1,000 bytes, or is not UTF-8.
+ *   HOST_MEMORY. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_label_set(const char *text);
+
+/* Pushes a label, for the allocations up to the thread's next pop. text: as above.
+ *   INVALID_ARGUMENT  The text has more than 1,000 bytes, or is not UTF-8.
+ *   LIMIT             The thread has pushed 256 labels.
+ *   HOST_MEMORY. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_label_push(const char *text);
+
+/* Ends the label pushed last: the one before counts again.
+ *   WRONG_STATE  The thread has pushed none that is left. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_label_pop(void);
+
+/* Writes the label that counts, ended by a zero byte: as much of it as capacity bytes hold. buffer
+ * may be NULL where capacity is 0. *length, which may be NULL: how many bytes the whole label has,
+ * without the zero; 0: the thread has no label.
+ *   INVALID_ARGUMENT  buffer is NULL and capacity is not 0. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_label_get(char *buffer, size_t capacity, size_t *length);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
