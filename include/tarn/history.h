@@ -50,6 +50,16 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_label_pop(void);
  *   INVALID_ARGUMENT  buffer is NULL and capacity is not 0. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_label_get(char *buffer, size_t capacity, size_t *length);
 
+/* Adds an annotation to a live block: a text after the fact. The history's log has each annotation
+ * with its time. The table of live blocks has a block's first three and its newest, until the block
+ * is freed. NULL is allowed, as the address of 0 bytes.
+ *   NOT_OURS, INNER_ADDRESS  The address is not a block's first.
+ *   DOUBLE_FREE              The block is not live.
+ *   INVALID_ARGUMENT         The text is NULL or empty, has more than 1,000 bytes, or is not UTF-8.
+ *   NOT_SUPPORTED            The block's device keeps no history.
+ *   LIMIT                    The history has no room for another text. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_block_annotate(void *address, const char *text);
+
 #ifdef __cplusplus
 }
 #endif

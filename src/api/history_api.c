@@ -5,6 +5,7 @@
 
 #include "api/call.h"
 #include "base/checked.h"
+#include "pools/free.h"
 #include "pools/labels.h"
 
 static tarn_status change_label(tarn_status (*change)(const struct tn_title *), const char *text)
@@ -59,4 +60,46 @@ tarn_status tarn_label_get(char *buffer, size_t capacity, size_t *length)
     if (length != NULL)
         *length = bytes;
     return tn_leave(TARN_OK);
+}
+
+/* The block is live, and its pool's lock is held. */
+static tarn_status annotate(tarn_pool *pool, const struct tn_block *block,
+                            const struct tn_title *title)
+{
+    uint32_t id;
+
+    if (tn_device_ring(pool->device) == NULL)
+        return tn_fail(TARN_ERR_NOT_SUPPORTED,
+                       "the device keeps no history: open it with history_bytes");
+    id = tn_title_enter(&pool->device->history.stacking.stacks, title);
+    if (id == TN_STACKS_FULL)
+        return tn_fail(TARN_ERR_LIMIT, "the history has no room for more texts");
+    tn_history_annotate(block, id);
+    tn_pool_note(pool, TN_NOTE_ANNOTATED,
+                 TN_OPERANDS(block->sequence, tn_block_address(block), id));
+    return TARN_OK;
+}
+
+tarn_status tarn_block_annotate(void *address, const char *text)
+{
+    struct tn_title title;
+    tarn_pool *pool;
+    struct tn_block *block;
+    tarn_status status;
+    TN_CALL(call);
+
+    if (address == NULL)
+        return tn_call_nothing();
+    if (!tn_call_begin(&call))
+        return call.status;
+    if (text == NULL || text[0] == '\0')
+        return tn_bad_argument("the text is NULL or empty: there is nothing to note");
+    status = tn_label_make_title(&title, text);
+    if (status == TARN_OK)
+        status = tn_pool_lock_block((uint64_t)(uintptr_t)address, true, &pool, &block);
+    if (status != TARN_OK)
+        return status;
+    status = annotate(pool, block, &title);
+    tn_pool_unlock(pool);
+    return tn_leave(status);
 }

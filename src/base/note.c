@@ -43,6 +43,7 @@ size_t tn_note_operand_count(enum tn_note note)
         [TN_NOTE_OUT_OF_MEMORY] = 3,
         [TN_NOTE_TRIMMED] = 2,
         [TN_NOTE_SNAPSHOT] = 1,
+        [TN_NOTE_ANNOTATED] = 3,
     };
 
     TN_ASSERT(note > 0 && note < TN_NOTES);

@@ -57,6 +57,7 @@ enum tn_note {
     TN_NOTE_OUT_OF_MEMORY,       /* bytes wanted, bytes the driver has free, status */
     TN_NOTE_TRIMMED,             /* bytes given back, bytes to keep */
     TN_NOTE_SNAPSHOT,            /* blocks */
+    TN_NOTE_ANNOTATED,           /* block, its address, title */
     TN_NOTES
 };
 

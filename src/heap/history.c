@@ -172,3 +172,30 @@ void tn_history_free_by_guest(struct tn_ring *ring, const struct tn_block *block
     tn_ring_exit(log);
     atomic_store_explicit(&entry->number, 0, memory_order_release);
 }
+
+/* Each step leaves titles of one block alone: a reader, or a process killed here, has the earlier
+ * ones, or the new one with them. */
+void tn_history_annotate(const struct tn_block *block, uint32_t title)
+{
+    struct tn_history_entry *entry = tn_history_entry(block);
+    size_t at = 0;
+    uint64_t half;
+    uint64_t word;
+
+    TN_ASSERT(atomic_load(&entry->number) == block->sequence && title != 0);
+    if (atomic_load_explicit(&entry->annotated, memory_order_relaxed) != block->sequence) {
+        atomic_store_explicit(&entry->annotated, 0, memory_order_release);
+        for (size_t i = 0; i < TN_HISTORY_ANNOTATIONS / 2; i++)
+            atomic_store_explicit(&entry->titles[i], 0, memory_order_release);
+        atomic_store_explicit(&entry->annotated, block->sequence, memory_order_release);
+    }
+    for (; at < TN_HISTORY_ANNOTATIONS - 1; at++) {
+        word = atomic_load_explicit(&entry->titles[at / 2], memory_order_relaxed);
+        if ((uint32_t)(word >> 32 * (at % 2)) == 0)
+            break;
+    }
+    word = atomic_load_explicit(&entry->titles[at / 2], memory_order_relaxed);
+    half = (uint64_t)UINT32_MAX << 32 * (at % 2);
+    atomic_store_explicit(&entry->titles[at / 2], (word & ~half) | (uint64_t)title << 32 * (at % 2),
+                          memory_order_release);
+}

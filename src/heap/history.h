@@ -89,6 +89,9 @@ void tn_history_free(struct tn_history_writer *history, struct tn_block *block, 
 /* The same, by the ring's writer for threads without one. */
 void tn_history_free_by_guest(struct tn_ring *ring, const struct tn_block *block);
 
+/* Adds an annotation, the id of a title, to a live block. The pool's lock is held. */
+void tn_history_annotate(const struct tn_block *block, uint32_t title);
+
 static TN_ALWAYS_INLINE struct tn_history_entry *tn_history_entry(const struct tn_block *block)
 {
     /* As far from its table as the record from its slab. */

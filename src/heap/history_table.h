@@ -27,6 +27,7 @@ enum {
     TN_HISTORY_ENTRY_BYTES = 64,
     TN_HISTORY_TABLE_BYTES = 256 * TN_HISTORY_ENTRY_BYTES,
     TN_HISTORY_ENTRIES = 255,
+    TN_HISTORY_ANNOTATIONS = 4, /* of a block: the first ones, and the newest */
 };
 
 /* A block's words stay when it is freed. */
@@ -36,7 +37,10 @@ struct tn_history_entry {
     atomic_uint_fast64_t requested; /* bytes */
     atomic_uint_fast64_t units;     /* of 512 bytes: what the block has */
     atomic_uint_fast64_t stack;     /* the id of its allocation's stack; 0: none was taken */
-    uint64_t unused[3];
+    /* The number of the block that the titles are of: an earlier one's may still be there. */
+    atomic_uint_fast64_t annotated;
+    /* Its annotations: ids of titles, two in a word, the low half first; 0: none. */
+    atomic_uint_fast64_t titles[TN_HISTORY_ANNOTATIONS / 2];
 };
 
 struct tn_history_table {

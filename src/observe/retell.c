@@ -145,7 +145,10 @@ static struct tn_told_block block_of(uint64_t sequence, const uint64_t words[2])
 
     if (block.requested > block.bytes)
         block = (struct tn_history_block){.bytes = 0};
-    return (struct tn_told_block){sequence, block.address, block.bytes, block.requested, 0};
+    return (struct tn_told_block){.sequence = sequence,
+                                  .address = block.address,
+                                  .bytes = block.bytes,
+                                  .requested = block.requested};
 }
 
 /* The allocations of a page behind the last number that stands between. */
@@ -318,6 +321,27 @@ static bool mention_events(struct mentions *mentions, const struct tn_told *told
     return added;
 }
 
+/* The annotations of an entry's block: the words are the block's where its number stands before and
+ * behind them. False: they cannot be read. */
+static bool read_annotations(const struct tn_told_source *source, size_t offset,
+                             struct tn_told_block *block)
+{
+    uint64_t words[TN_HISTORY_ANNOTATIONS / 2];
+    uint64_t number;
+    const size_t at = offset + offsetof(struct tn_history_entry, annotated);
+
+    if (!source->read(source->context, at, &number, sizeof number))
+        return false;
+    if (number != block->sequence)
+        return true;
+    if (!source->read(source->context, at + sizeof number, words, sizeof words) ||
+        !source->read(source->context, at, &number, sizeof number))
+        return false;
+    for (size_t i = 0; number == block->sequence && i < TN_HISTORY_ANNOTATIONS; i++)
+        block->annotations[i] = (uint32_t)(words[i / 2] >> 32 * (i % 2));
+    return true;
+}
+
 /* An entry of the table; *readable: whether it can be read. */
 static bool read_entry(const struct tn_told_source *source, size_t offset,
                        struct mentions *mentions, bool *readable)
@@ -337,8 +361,12 @@ static bool read_entry(const struct tn_told_source *source, size_t offset,
     if (words[UNITS] == 0 || words[UNITS] > UINT32_MAX ||
         words[REQUESTED] > words[UNITS] << TN_BLOCK_BITS)
         return true; /* no writer's */
-    mention.block = (struct tn_told_block){number, words[ADDRESS], words[UNITS] << TN_BLOCK_BITS,
-                                           words[REQUESTED], words[STACK]};
+    mention.block = (struct tn_told_block){.sequence = number,
+                                           .address = words[ADDRESS],
+                                           .bytes = words[UNITS] << TN_BLOCK_BITS,
+                                           .requested = words[REQUESTED],
+                                           .stack = words[STACK]};
+    *readable = read_annotations(source, offset, &mention.block);
     return add_mention(mentions, &mention);
 }
 
@@ -391,7 +419,7 @@ static bool tell_blocks(struct mentions *mentions, struct tn_told *told)
             known.in_table = known.in_table || more->in_table;
             known.begins = known.begins || more->begins;
             known.frees += more->frees;
-            if (known.block.bytes == 0)
+            if (known.block.bytes == 0 || more->in_table)
                 known.block = more->block;
         }
         if (known.begins || known.frees < 0 || (known.frees == 0 && !known.in_table))

@@ -20,6 +20,7 @@ enum tn_trace_action {
     TN_TRACE_SEGMENT_UNMAP,
     TN_TRACE_OOM, /* the address: the bytes that the driver has free */
     TN_TRACE_SNAPSHOT,
+    TN_TRACE_ANNOTATE, /* a live block */
 };
 
 struct tn_trace_event {
@@ -29,7 +30,7 @@ struct tn_trace_event {
     uint64_t stream;
     uint64_t pool;    /* its number; 0: the default pool, or not known */
     uint64_t time_us; /* since 1970 */
-    const char *text; /* of blocks: their label. Ends with 0; the snapshot's */
+    const char *text; /* of blocks: their label, or the annotation. Ends with 0; the snapshot's */
 };
 
 /* A snapshot as programs read it, and the settings that the device was opened with. */

@@ -52,6 +52,7 @@
     X(SEGMENT_UNMAP, "segment_unmap")                                                              \
     X(OOM, "oom")                                                                                  \
     X(SNAPSHOT, "snapshot")                                                                        \
+    X(ANNOTATE, "annotate")                                                                        \
     X(BLOCKS, "blocks")
 
 enum word {
@@ -162,6 +163,7 @@ static void put_event(struct tn_pickle *pickle, const struct tn_trace_event *eve
         [TN_TRACE_SEGMENT_UNMAP] = SEGMENT_UNMAP,
         [TN_TRACE_OOM] = OOM,
         [TN_TRACE_SNAPSHOT] = SNAPSHOT,
+        [TN_TRACE_ANNOTATE] = ANNOTATE,
     };
 
     tn_pickle_begin_dict(pickle);

@@ -184,6 +184,21 @@ static void put(struct tracing *tracing, enum tn_trace_action action, uint64_t a
     tracing->count += 1;
 }
 
+static void put_annotation(struct tracing *tracing, const struct tn_told_event *event)
+{
+    const uint64_t *operands = event->note.operands;
+    const struct owner *known = find(&tracing->blocks, operands[0]);
+    const tarn_snapshot_segment *segment = segment_at(&tracing->snapshot->read, operands[1]);
+    struct owner owner = {.pool = event->note.pool};
+
+    if (known != NULL)
+        owner = *known;
+    else if (segment != NULL)
+        owner.stream_id = segment->stream_id;
+    put(tracing, TN_TRACE_ANNOTATE, operands[1], owner.block != NULL ? owner.block->requested : 0,
+        &owner, event->since, tn_titles_text(&tracing->titles, operands[2]));
+}
+
 static void put_note(struct tracing *tracing, const struct tn_told_event *event)
 {
     const struct tn_note_words *note = &event->note;
@@ -202,6 +217,8 @@ static void put_note(struct tracing *tracing, const struct tn_told_event *event)
         put(tracing, TN_TRACE_OOM, note->operands[1], note->operands[0], &owner, event->since, "");
     else if (note->note == TN_NOTE_SNAPSHOT)
         put(tracing, TN_TRACE_SNAPSHOT, 0, 0, &owner, event->since, "");
+    else if (note->note == TN_NOTE_ANNOTATED)
+        put_annotation(tracing, event);
 }
 
 static void put_event(struct tracing *tracing, const struct tn_told_event *event)

@@ -287,6 +287,12 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     FORKED(tarn_free_on(address, m->stream));
     FORKED(tarn_record_stream(address, m->side));
     FORKED(tarn_block_at(address, &block));
+    FORKED(tarn_block_annotate(address, "text"));
+    FORKED(tarn_label_set("label"));
+    FORKED(tarn_label_push("label"));
+    FORKED(tarn_label_pop());
+    FORKED(tarn_label_get(NULL, 0, NULL));
+    FORKED(tarn_malloc_labeled(pw.device, NULL, 512, 0, m->stream, "label", &other));
     FORKED(tarn_segment_at(address, &segment));
     FORKED(tarn_malloc(pw.device, 512, m->stream, &other));
     FORKED(tarn_pool_malloc(pool, 512, 0, m->stream, &other));

@@ -155,6 +155,7 @@ static void open_again(void)
     X(tarn_audit_report, NULL, (with.audit, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))    \
     X(tarn_begin_allocate_to_pool, NULL,                                                           \
       (world.device, world.pool, tarn_filter_thread, NULL, &out.route))                            \
+    X(tarn_block_annotate, NULL, (with.block, "text"))                                             \
     X(tarn_block_at, NULL, (with.block, &out.block))                                               \
     X(tarn_block_set_tag, NULL, (with.block, 5))                                                   \
     X(tarn_calloc, NULL, (world.device, 4, MIB, world.stream, &out.address))                       \

@@ -52,7 +52,7 @@ TEST(titles, many_texts_are_copied_once_each)
     enum { COUNT = 500 };
     static const char *copies[COUNT];
     static uint32_t ids[COUNT];
-    char text[16];
+    char text[32];
 
     for (int i = 0; i < COUNT; i++) {
         (void)snprintf(text, sizeof text, "text %d", i);
