@@ -60,6 +60,23 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_label_get(char *buffer, size_t capacit
  *   LIMIT                    The history has no room for another text. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_block_annotate(void *address, const char *text);
 
+/* Ranges of the program's time, such as a profiler's: a name, the moments of begin and end, and
+ * their threads. A device has them in a log of their own, a sixteenth of the history: they
+ * overwrite each other, and never the blocks' events. PyTorch calls them external annotations.
+ * Ranges may overlap, and another thread may end a range. */
+
+/* Begins a range. *range: for its end; 0 where the device keeps no history, and nothing is noted.
+ *   INVALID_HANDLE    The device.
+ *   INVALID_ARGUMENT  name or range is NULL.
+ *                     The name has more than 1,000 bytes, or is not UTF-8. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_range_begin(tarn_device *device, const char *name,
+                                                      uint64_t *range);
+
+/* Ends a range of the device. A second end is noted, too. range 0: nothing is noted.
+ *   INVALID_HANDLE    The device.
+ *   INVALID_ARGUMENT  The device has begun no such range. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_range_end(tarn_device *device, uint64_t range);
+
 #ifdef __cplusplus
 }
 #endif

@@ -103,3 +103,36 @@ tarn_status tarn_block_annotate(void *address, const char *text)
     tn_pool_unlock(pool);
     return tn_leave(status);
 }
+
+tarn_status tarn_range_begin(tarn_device *device, const char *name, uint64_t *range)
+{
+    struct tn_title title;
+    tarn_status status;
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
+    if (name == NULL || range == NULL)
+        return tn_bad_argument(name == NULL ? "the name is NULL"
+                                            : "range is NULL: there is nowhere to put the result");
+    status = tn_label_make_title(&title, name);
+    if (status != TARN_OK)
+        return status;
+    *range = 0;
+    if (tn_device_ring(device) != NULL)
+        *range = tn_range_begin(&device->history.ranges,
+                                tn_title_enter(&device->history.stacking.stacks, &title));
+    return tn_leave(TARN_OK);
+}
+
+tarn_status tarn_range_end(tarn_device *device, uint64_t range)
+{
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
+    if (range != 0 &&
+        (tn_device_ring(device) == NULL || !tn_range_end(&device->history.ranges, range)))
+        return tn_bad_argument("the device has begun no such range");
+    return tn_leave(TARN_OK);
+}

@@ -23,7 +23,7 @@
  *
  * Pages are overwritten in the order in which they were left. An event that finds no page is counted
  * as lost. With each page the ring keeps the value that a counter of the user's had when the page was
- * left. What was counted behind that was written behind that, too.
+ * left. Later counts were written behind this page.
  *
  * A thread without a writer of its own uses a shared one, with a lock.
  *

@@ -313,6 +313,7 @@ void tn_snapshot_drop(struct tn_snapshot *snapshot)
 {
     if (snapshot != NULL) {
         tn_host_free(snapshot->events);
+        tn_host_free(snapshot->ranges);
         tn_titles_free(&snapshot->titles);
     }
     tn_host_free(snapshot);

@@ -33,6 +33,13 @@ struct tn_trace_event {
     const char *text; /* of blocks: their label, or the annotation. Ends with 0; the snapshot's */
 };
 
+/* The begin or the end of a range. */
+struct tn_trace_range {
+    bool ends;
+    uint64_t time_us; /* since 1970 */
+    const char *name; /* ends with 0; the snapshot's */
+};
+
 /* A snapshot as programs read it, and the settings that the device was opened with. */
 struct tn_snapshot {
     tarn_snapshot read;            /* first: programs have this address */
@@ -40,7 +47,9 @@ struct tn_snapshot {
     uint64_t clock_offset;         /* what leads from this clock to the time since 1970 */
     struct tn_trace_event *events; /* what happened before; NULL: nobody has asked */
     size_t event_count;
-    struct tn_titles titles; /* texts of the events */
+    struct tn_trace_range *ranges;
+    size_t range_count;
+    struct tn_titles titles; /* texts of the events and ranges */
     bool record_stream_reuse;
     uint32_t roundup_divisions[TARN_ROUNDUP_SIZES]; /* 0: none */
 };

@@ -53,6 +53,10 @@
     X(OOM, "oom")                                                                                  \
     X(SNAPSHOT, "snapshot")                                                                        \
     X(ANNOTATE, "annotate")                                                                        \
+    X(NAME, "name")                                                                                \
+    X(STAGE, "stage")                                                                              \
+    X(START, "START")                                                                              \
+    X(END, "END")                                                                                  \
     X(BLOCKS, "blocks")
 
 enum word {
@@ -202,6 +206,26 @@ static void put_traces(struct tn_pickle *pickle, const struct tn_snapshot *snaps
     tn_pickle_end_list(pickle);
 }
 
+static void put_ranges(struct tn_pickle *pickle, const struct tn_snapshot *snapshot)
+{
+    tn_pickle_string(pickle, "external_annotations");
+    tn_pickle_begin_list(pickle);
+    for (size_t i = 0; i < snapshot->range_count; i++) {
+        const struct tn_trace_range *range = &snapshot->ranges[i];
+
+        tn_pickle_begin_dict(pickle);
+        put_word(pickle, NAME);
+        tn_pickle_string(pickle, range->name);
+        put_word(pickle, STAGE);
+        put_word(pickle, range->ends ? END : START);
+        put_word(pickle, DEVICE);
+        tn_pickle_integer(pickle, snapshot->read.device);
+        put_integer(pickle, TIME_US, range->time_us);
+        tn_pickle_end_dict(pickle);
+    }
+    tn_pickle_end_list(pickle);
+}
+
 static void put_flag(struct tn_pickle *pickle, const char *key, bool value)
 {
     tn_pickle_string(pickle, key);
@@ -298,9 +322,7 @@ tarn_status tn_snapshot_write_pytorch(const struct tn_snapshot *snapshot, tarn_w
     put_segments(&pickle, &snapshot->read);
     put_traces(&pickle, snapshot);
     put_settings(&pickle, snapshot);
-    tn_pickle_string(&pickle, "external_annotations");
-    tn_pickle_begin_list(&pickle);
-    tn_pickle_end_list(&pickle);
+    put_ranges(&pickle, snapshot);
     tn_pickle_end_dict(&pickle);
     return tn_pickle_end(&pickle);
 }

@@ -11,6 +11,7 @@
 #include "base/host.h"
 #include "heap/history.h"
 #include "observe/retell.h"
+#include "observe/told_ranges.h"
 
 /* Pool and stream of a writer, or of a block. */
 struct owner {
@@ -33,6 +34,8 @@ struct tracing {
     struct owners streams; /* by ids; stream_id is the handle */
     uint64_t default_pool; /* its number */
     struct tn_titles titles;
+    struct tn_trace_range *ranges;
+    size_t range_count;
     struct tn_trace_event *events;
     size_t count;
 };
@@ -280,6 +283,34 @@ static bool trace(struct tracing *tracing)
     return !tracing->titles.short_of_memory;
 }
 
+/* Adds the ranges up to the snapshot's moment. HOST_MEMORY */
+static tarn_status trace_ranges(struct tracing *tracing, struct tn_ring *ring)
+{
+    struct tn_told_ranges told;
+    tarn_status status = tn_retell_ranges(tn_ring_from_memory, ring, ring->page_count, &told);
+
+    if (status != TARN_OK)
+        return status;
+    tracing->ranges = tn_host_alloc(told.count + 1, sizeof *tracing->ranges);
+    for (size_t i = 0; i < told.count && tracing->ranges != NULL; i++) {
+        const struct tn_told_range *range = &told.all[i];
+
+        if (range->time > tracing->snapshot->taken)
+            continue;
+        tracing->ranges[tracing->range_count] = (struct tn_trace_range){
+            .ends = range->ends,
+            .time_us = (tracing->snapshot->clock_offset + range->time) / 1000,
+            .name = tn_titles_text(&tracing->titles, range->title),
+        };
+        tracing->range_count += 1;
+    }
+    TN_ASSERT(tracing->range_count <= told.count);
+    tn_told_ranges_free(&told);
+    if (tracing->ranges == NULL || tracing->titles.short_of_memory)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a snapshot's ranges");
+    return TARN_OK;
+}
+
 tarn_status tn_snapshot_trace(tarn_device *device, struct tn_snapshot *snapshot)
 {
     struct tn_history *history = &device->history;
@@ -304,17 +335,23 @@ tarn_status tn_snapshot_trace(tarn_device *device, struct tn_snapshot *snapshot)
     tn_told_sort_by_time(&told);
     tracing.told = &told;
     tracing.titles = tn_titles_new(&reader);
-    if (trace(&tracing)) {
+    status = trace_ranges(&tracing, &history->ranges.ring);
+    if (status == TARN_OK && !trace(&tracing))
+        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a snapshot's %zu events",
+                         told.event_count);
+    if (status == TARN_OK) {
         tn_host_free(snapshot->events);
+        tn_host_free(snapshot->ranges);
+        snapshot->ranges = tracing.ranges;
+        snapshot->range_count = tracing.range_count;
         tn_titles_free(&snapshot->titles);
         snapshot->titles = tracing.titles;
         snapshot->events = tracing.events;
         snapshot->event_count = tracing.count;
     } else {
         tn_host_free(tracing.events);
+        tn_host_free(tracing.ranges);
         tn_titles_free(&tracing.titles);
-        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a snapshot's %zu events",
-                         told.event_count);
     }
     tn_host_free(tracing.writers.all);
     tn_host_free(tracing.blocks.all);

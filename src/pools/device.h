@@ -11,6 +11,7 @@
 #include "claims/fence.h"
 #include "heap/pool_index.h"
 #include "heap/rounding.h"
+#include "pools/ranges.h"
 #include "pools/stacking.h"
 #include "pools/callbacks.h"
 #include "pools/counters.h"
@@ -67,6 +68,7 @@ struct tn_history {
     struct tn_ring ring;
     struct tn_history_tables tables;
     struct tn_stacking stacking;
+    struct tn_ranges ranges;
 };
 
 struct tarn_device {

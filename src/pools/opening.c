@@ -67,6 +67,7 @@ static tarn_status init_history(struct tn_history *history, const tarn_device_op
     if (plan.page_count == 0)
         return TARN_OK;
     tn_stacking_plan(&plan, level, sample_bytes);
+    tn_ranges_plan(&plan);
     if (!tn_ring_file_make(&history->file, tn_ring_folder(folder, sizeof folder) ? folder : NULL,
                            &plan))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a history of %llu bytes",
@@ -76,8 +77,12 @@ static tarn_status init_history(struct tn_history *history, const tarn_device_op
     if (!tn_ring_init(&history->ring, tn_ring_file_pages(&history->file), plan.page_count,
                       tn_sequence_counter()))
         goto remove_file;
+    if (!tn_ranges_init(&history->ranges, &history->file))
+        goto drop_ring;
     if (tn_stacking_init(&history->stacking, &history->file, level, sample_bytes))
         return TARN_OK;
+    tn_ranges_fini(&history->ranges);
+drop_ring:
     tn_ring_drop(&history->ring);
 remove_file:
     tn_ring_file_remove(&history->file);
@@ -89,6 +94,7 @@ static void fini_history(struct tn_history *history)
     if (history->file.head == NULL)
         return;
     tn_stacking_fini(&history->stacking);
+    tn_ranges_fini(&history->ranges);
     tn_ring_drop(&history->ring);
     tn_ring_file_remove(&history->file);
 }

@@ -288,6 +288,8 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     FORKED(tarn_record_stream(address, m->side));
     FORKED(tarn_block_at(address, &block));
     FORKED(tarn_block_annotate(address, "text"));
+    FORKED(tarn_range_begin(pw.device, "range", &mark));
+    FORKED(tarn_range_end(pw.device, 0));
     FORKED(tarn_label_set("label"));
     FORKED(tarn_label_push("label"));
     FORKED(tarn_label_pop());

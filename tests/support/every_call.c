@@ -230,6 +230,8 @@ static void open_again(void)
     X(tarn_pool_trim, NULL, (world.pool, &out.bytes))                                              \
     X(tarn_pool_trim_to, NULL, (world.pool, 0, &out.bytes))                                        \
     X(tarn_pool_validate, NULL, (world.pool))                                                      \
+    X(tarn_range_begin, NULL, (world.device, "range", &out.mark))                                  \
+    X(tarn_range_end, NULL, (world.device, 0))                                                     \
     X(tarn_record_stream, NULL, (with.block, with.stream))                                         \
     X(tarn_segment_at, NULL, (with.block, &out.segment))                                           \
     X(tarn_snapshot_take, NULL, (world.device, NULL, &out.snapshot))                               \

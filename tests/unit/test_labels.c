@@ -226,3 +226,31 @@ TEST(plain, labels_end_with_their_thread)
     }
     ck_assert_uint_lt(tn_host_usage().current_bytes, before + 1024);
 }
+
+TEST(plain, the_log_has_a_note_of_each_annotation)
+{
+    struct tn_title title;
+    struct tn_told told;
+    size_t count = 0;
+    void *block;
+
+    OK(tarn_malloc(world.device, 1000, world.stream, &block));
+    OK(tarn_block_annotate(block, "weights"));
+    ck_assert_int_eq(tn_title_make(&title, "weights"), TN_TITLE_GOOD);
+    told = retell();
+    for (size_t i = 0; i < told.event_count; i++) {
+        const struct tn_note_words *note = &told.events[i].note;
+
+        if (told.events[i].kind != TN_HISTORY_NOTE || note->note != TN_NOTE_ANNOTATED)
+            continue;
+        ck_assert_uint_eq(note->pool, world.default_pool->holds.pool_serial);
+        ck_assert_uint_eq(note->operands[0], unit_block(block)->sequence);
+        ck_assert_uint_eq(note->operands[1], (uintptr_t)block);
+        ck_assert_uint_eq(note->operands[2],
+                          tn_title_enter(&world.device->history.stacking.stacks, &title));
+        count += 1;
+    }
+    ck_assert_uint_eq(count, 1);
+    tn_told_free(&told);
+    OK(tarn_free(block));
+}

@@ -599,25 +599,6 @@ TEST(noted, snapshots_are_taken)
     OK(tarn_free(block));
 }
 
-TEST(noted, annotations_are_added)
-{
-    const struct tn_note_words *note;
-    struct tn_title_text text;
-    struct tn_scroll_reader reader = tn_stacking_reader(&world.device->history.stacking);
-    size_t at = 0;
-    void *block = test_alloc(world.pool, 1000, world.stream);
-
-    OK(tarn_block_annotate(block, "weights"));
-    look();
-    note = next(TN_NOTE_ANNOTATED, &at);
-    ck_assert_uint_eq(note->pool, world.pool->holds.pool_serial);
-    ck_assert_uint_eq(note->operands[0], unit_block(block)->sequence);
-    ck_assert_uint_eq(note->operands[1], (uintptr_t)block);
-    ck_assert_int_eq(tn_title_read(&reader, (uint32_t)note->operands[2], &text), TN_SCROLL_READ);
-    ck_assert_str_eq(text.text, "weights");
-    OK(tarn_free(block));
-}
-
 static atomic_size_t turn;
 
 /* The threads allocate in turn. */
