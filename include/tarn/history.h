@@ -13,6 +13,9 @@
 #ifndef TARN_HISTORY_H
 #define TARN_HISTORY_H
 
+#include <stdbool.h>
+
+#include "tarn/device.h"
 #include "tarn/types.h"
 
 #ifdef __cplusplus
@@ -76,6 +79,58 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_range_begin(tarn_device *device, const
  *   INVALID_HANDLE    The device.
  *   INVALID_ARGUMENT  The device has begun no such range. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_range_end(tarn_device *device, uint64_t range);
+
+/* A device's history at one moment. Make one with TARN_HISTORY_INFO_INIT. */
+typedef struct tarn_history_info {
+    /* sizeof(tarn_history_info), set by the INIT macro */
+    size_t size;
+    /* false: the device keeps no history, and all other fields are 0 */
+    bool is_kept;
+    /* of which allocations stacks are taken: of all, or of one in so many bytes */
+    tarn_history_stacks stacks;
+    /* 1: of all; 0: of none */
+    size_t sample_bytes;
+    /* of the file; empty: the history is in the process's own memory, and ends with the process */
+    char path[304];
+
+    /* Memory, in bytes. */
+
+    /* of the log, of ranges, of stacks and texts, and of the list of loaded files */
+    size_t log_bytes;
+    size_t range_bytes;
+    size_t stack_bytes;
+    size_t module_bytes;
+    /* of the tables of live blocks: grows with the most blocks that were live */
+    size_t table_bytes;
+
+    /* The log is pages of 4 KiB, some 250 events each. */
+
+    uint64_t pages;
+    /* all in all, each as often as it was begun */
+    uint64_t pages_begun;
+    /* of them, those that had earlier events */
+    uint64_t pages_overwritten;
+    /* events without a page: the log has fewer pages than the program has streams and threads */
+    uint64_t events_lost;
+
+    /* stacks and texts, each counted once */
+    uint64_t stack_count;
+    size_t stack_bytes_used;
+    /* times that a stack or a text found no room */
+    uint64_t stacks_lost;
+
+    /* ranges that were begun, and pages of ranges that were overwritten */
+    uint64_t ranges_begun;
+    uint64_t range_pages_overwritten;
+} tarn_history_info;
+
+#define TARN_HISTORY_INFO_INIT TARN_SIZED(tarn_history_info)
+
+/* Describes the device's history. Takes no lock of a pool or of the device.
+ *   INVALID_HANDLE    The device.
+ *   INVALID_ARGUMENT  info is NULL, or its size is wrong (tarn/types.h). */
+TARN_API TARN_MUST_CHECK tarn_status tarn_device_history_info(tarn_device *device,
+                                                              tarn_history_info *info);
 
 #ifdef __cplusplus
 }

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "api/call.h"
+#include "api/structs.h"
 #include "base/checked.h"
+#include "observe/history_info.h"
 #include "pools/free.h"
 #include "pools/labels.h"
 
@@ -134,5 +136,21 @@ tarn_status tarn_range_end(tarn_device *device, uint64_t range)
     if (range != 0 &&
         (tn_device_ring(device) == NULL || !tn_range_end(&device->history.ranges, range)))
         return tn_bad_argument("the device has begun no such range");
+    return tn_leave(TARN_OK);
+}
+
+tarn_status tarn_device_history_info(tarn_device *device, tarn_history_info *info)
+{
+    tarn_history_info known;
+    tarn_status status;
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
+    status = tn_sized_check(TN_HISTORY_INFO, info);
+    if (status != TARN_OK)
+        return status;
+    known = tn_history_describe(device);
+    tn_sized_write(TN_HISTORY_INFO, info, &known);
     return tn_leave(TARN_OK);
 }

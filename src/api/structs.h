@@ -14,6 +14,7 @@
 #include "tarn/device.h"
 #include "tarn/graph.h"
 #include "tarn/graph_memory.h"
+#include "tarn/history.h"
 #include "tarn/memory.h"
 #include "tarn/pool.h"
 #include "tarn/stats.h"
@@ -39,7 +40,9 @@ _Static_assert(TN_LEAST_IS_WHOLE(tarn_capture_options, driver_graph, outer), "")
 #define TN_STATS TN_SIZED(tarn_stats, own_segments)
 #define TN_GRAPH_MEMORY_INFO TN_SIZED(tarn_graph_memory_info, exec_bytes)
 #define TN_SEGMENT TN_SIZED(tarn_segment, pool)
+#define TN_HISTORY_INFO TN_SIZED(tarn_history_info, stacks_lost)
 
 _Static_assert(TN_LEAST_IS_WHOLE(tarn_segment, pool, index), "");
+_Static_assert(TN_LEAST_IS_WHOLE(tarn_history_info, stacks_lost, ranges_begun), "");
 
 #endif

@@ -47,6 +47,19 @@ void tn_ring_drop(struct tn_ring *ring)
     *ring = (struct tn_ring){.pages = NULL};
 }
 
+struct tn_ring_counts tn_ring_count(struct tn_ring *ring)
+{
+    struct tn_ring_counts counts = {
+        .lost = atomic_load_explicit(&ring->pages->lost_in_ring, memory_order_relaxed)};
+
+    tn_spin_acquire(&ring->lock);
+    counts.taken = ring->taken;
+    counts.overwritten = ring->overwritten;
+    tn_spin_release(&ring->lock);
+    TN_ASSERT(counts.overwritten <= counts.taken);
+    return counts;
+}
+
 struct tn_ring_writer tn_ring_new_writer(struct tn_ring *ring)
 {
     uint64_t id =
@@ -81,6 +94,7 @@ static struct tn_ring_page *take_page(struct tn_ring *ring, uint64_t *serial)
     if (ring->left_count > ring->taken) {
         page = &ring->pages[ring->left[ring->taken % ring->page_count].page];
         ring->taken += 1;
+        ring->overwritten += atomic_load_explicit(&page->serial, memory_order_relaxed) != 0 ? 1 : 0;
         *serial = ring->taken;
         raise_recent(ring);
     }

@@ -111,6 +111,7 @@ struct tn_ring {
     atomic_uint_fast64_t writer_count; /* so far */
     struct tn_spin lock;               /* of the others */
     uint64_t taken;                    /* pages, all in all */
+    uint64_t overwritten;              /* of them: pages with earlier events */
     uint64_t left_count;               /* the same, with those that nobody had yet */
     struct tn_ring_left *left; /* the page_count last ones; since those taken, all have no writer */
 };
@@ -123,6 +124,15 @@ void tn_ring_drop(struct tn_ring *ring); /* no writer is left; the pages stay as
 
 /* A writer of its own; ring NULL: it writes nothing. */
 struct tn_ring_writer tn_ring_new_writer(struct tn_ring *ring);
+
+struct tn_ring_counts {
+    uint64_t taken;       /* pages, all in all */
+    uint64_t overwritten; /* of them: pages with earlier events */
+    uint64_t lost;        /* events of all writers that found no page */
+};
+
+/* Any thread. */
+struct tn_ring_counts tn_ring_count(struct tn_ring *ring);
 
 /* The writer gives the page back for others to take, and will go on with a new page. */
 void tn_ring_leave(struct tn_ring_writer *writer);

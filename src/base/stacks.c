@@ -203,6 +203,18 @@ uint32_t tn_stacks_enter_title(struct tn_stacks *stacks, const uint64_t *words, 
     return id != 0 ? id : TN_STACKS_FULL;
 }
 
+struct tn_stacks_counts tn_stacks_count(struct tn_stacks *stacks)
+{
+    struct tn_stacks_counts counts = {.lost = tn_scroll_lost(&stacks->scroll)};
+
+    tn_spin_acquire(&stacks->lock);
+    counts.records = stacks->count;
+    counts.bytes = stacks->scroll.next * sizeof(uint64_t);
+    tn_spin_release(&stacks->lock);
+    TN_ASSERT(counts.bytes <= (stacks->scroll.word_count + 1) * sizeof(uint64_t));
+    return counts;
+}
+
 enum tn_scroll_answer tn_stacks_read(const struct tn_scroll_reader *reader, uint32_t id,
                                      struct tn_stack *stack)
 {

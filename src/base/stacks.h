@@ -54,6 +54,15 @@ uint32_t tn_stacks_enter_title(struct tn_stacks *stacks, const uint64_t *words, 
 uint32_t tn_stacks_find_title(const struct tn_stacks *stacks, const uint64_t *key,
                               size_t key_count);
 
+struct tn_stacks_counts {
+    uint64_t records; /* stacks and titles */
+    uint64_t bytes;   /* of the scroll, so far */
+    uint64_t lost;    /* records without room, counted each time */
+};
+
+/* Any thread. */
+struct tn_stacks_counts tn_stacks_count(struct tn_stacks *stacks);
+
 /* Reads a stack of any process. FULL is read as a stack without frames. */
 enum tn_scroll_answer tn_stacks_read(const struct tn_scroll_reader *reader, uint32_t id,
                                      struct tn_stack *stack);

@@ -279,6 +279,7 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     void *other = NULL;
     tarn_block block;
     tarn_segment segment = TARN_SEGMENT_INIT;
+    tarn_history_info history = TARN_HISTORY_INFO_INIT;
     size_t bytes;
     uint64_t mark;
 
@@ -290,6 +291,7 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     FORKED(tarn_block_annotate(address, "text"));
     FORKED(tarn_range_begin(pw.device, "range", &mark));
     FORKED(tarn_range_end(pw.device, 0));
+    FORKED(tarn_device_history_info(pw.device, &history));
     FORKED(tarn_label_set("label"));
     FORKED(tarn_label_push("label"));
     FORKED(tarn_label_pop());

@@ -47,11 +47,13 @@ static struct {
     tarn_stats stats;
     tarn_graph_memory_info memory;
     tarn_segment segment;
+    tarn_history_info history;
 } out = {
     .info.size = sizeof out.info,
     .stats.size = sizeof out.stats,
     .memory.size = sizeof out.memory,
     .segment.size = sizeof out.segment,
+    .history.size = sizeof out.history,
 };
 
 static tarn_graph *make_graph(void)
@@ -173,6 +175,7 @@ static void open_again(void)
     X(tarn_device_default_pool, NULL, (world.device, &out.pool))                                   \
     X(tarn_device_describe, NULL, (world.device, &out.info))                                       \
     X(tarn_device_graph_memory, NULL, (world.device, &out.memory))                                 \
+    X(tarn_device_history_info, NULL, (world.device, &out.history))                                \
     X(tarn_device_largest, NULL, (world.device, NULL, world.stream, &out.bytes))                   \
     X(tarn_device_mark, NULL, (world.device, &out.mark))                                           \
     X(tarn_device_open, NULL, (0, NULL, &out.device))                                              \
