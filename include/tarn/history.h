@@ -80,6 +80,60 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_range_begin(tarn_device *device, const
  *   INVALID_ARGUMENT  The device has begun no such range. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_range_end(tarn_device *device, uint64_t range);
 
+/* Kinds of what a history records. */
+typedef enum tarn_history_kind {
+    /* allocations and frees; the table of live blocks is kept in any case */
+    TARN_HISTORY_BLOCKS = 1 << 0,
+    /* addresses reserved, memory created, mapped, moved and given back */
+    TARN_HISTORY_MEMORY = 1 << 1,
+    /* pools, arenas and routes */
+    TARN_HISTORY_POOLS = 1 << 2,
+    /* captures, graphs, replays, holds and checkpoints */
+    TARN_HISTORY_GRAPHS = 1 << 3,
+    /* uses on streams, streams retired, fences */
+    TARN_HISTORY_STREAMS = 1 << 4,
+    /* rungs of the ladder, memory that was lacking, trims */
+    TARN_HISTORY_PRESSURE = 1 << 5,
+    TARN_HISTORY_SNAPSHOTS = 1 << 6,
+    TARN_HISTORY_ANNOTATIONS = 1 << 7,
+    TARN_HISTORY_RANGES = 1 << 8,
+    TARN_HISTORY_ALL = (1 << 9) - 1,
+} tarn_history_kind;
+
+/* The kinds and stacks that a history records. Make one with TARN_HISTORY_SETTINGS_INIT, which
+ * records all kinds, without stacks. A device begins with all kinds, and with the stacks of its
+ * options. PyTorch's context "never" is NO_STACKS, "state" is stacks for live blocks alone, "alloc"
+ * is stacks. Frees have no stacks. */
+typedef struct tarn_history_settings {
+    /* sizeof(tarn_history_settings), set by the INIT macro */
+    size_t size;
+    /* stacks of allocations; which of them have one is up to the device's options */
+    tarn_history_stacks stacks;
+    /* The table of live blocks has their stacks, and the log has none: its events are smaller. */
+    bool live_stacks_alone;
+    /* kinds that are not recorded: values of tarn_history_kind, added up */
+    uint64_t skipped;
+} tarn_history_settings;
+
+#define TARN_HISTORY_SETTINGS_INIT TARN_SIZED(tarn_history_settings)
+
+/* Changes what is recorded, and clears nothing. Where allocations and frees are no longer recorded,
+ * each pool is locked in turn. Calls under way may still be recorded as before.
+ *   INVALID_HANDLE    The device.
+ *   INVALID_ARGUMENT  settings is NULL, or its size is wrong (tarn/types.h).
+ *                     skipped has other bits than those of kinds.
+ *                     stacks is not one of tarn_history_stacks.
+ *   NOT_SUPPORTED     The device keeps no history. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_history(tarn_device *device,
+                                                             const tarn_history_settings *settings);
+
+/* Begins the log and the ranges anew: events up to now are gone, and not counted as lost. Live
+ * blocks stay in their table, and so do stacks and texts. Each pool is locked in turn. The new log
+ * may have events of other threads from meanwhile.
+ *   INVALID_HANDLE  The device.
+ *   NOT_SUPPORTED   The device keeps no history. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_device_clear_history(tarn_device *device);
+
 /* A device's history at one moment. Make one with TARN_HISTORY_INFO_INIT. */
 typedef struct tarn_history_info {
     /* sizeof(tarn_history_info), set by the INIT macro */
@@ -118,6 +172,10 @@ typedef struct tarn_history_info {
     size_t stack_bytes_used;
     /* times that a stack or a text found no room */
     uint64_t stacks_lost;
+
+    /* what is recorded now: see tarn_history_settings */
+    uint64_t skipped;
+    bool live_stacks_alone;
 
     /* ranges that were begun, and pages of ranges that were overwritten */
     uint64_t ranges_begun;

@@ -9,6 +9,7 @@
 #include "observe/history_info.h"
 #include "pools/free.h"
 #include "pools/labels.h"
+#include "pools/recording.h"
 
 static tarn_status change_label(tarn_status (*change)(const struct tn_title *), const char *text)
 {
@@ -64,6 +65,12 @@ tarn_status tarn_label_get(char *buffer, size_t capacity, size_t *length)
     return tn_leave(TARN_OK);
 }
 
+static tarn_status refuse_history(void)
+{
+    return tn_fail(TARN_ERR_NOT_SUPPORTED,
+                   "the device keeps no history: open it with history_bytes");
+}
+
 /* The block is live, and its pool's lock is held. */
 static tarn_status annotate(tarn_pool *pool, const struct tn_block *block,
                             const struct tn_title *title)
@@ -71,8 +78,7 @@ static tarn_status annotate(tarn_pool *pool, const struct tn_block *block,
     uint32_t id;
 
     if (tn_device_ring(pool->device) == NULL)
-        return tn_fail(TARN_ERR_NOT_SUPPORTED,
-                       "the device keeps no history: open it with history_bytes");
+        return refuse_history();
     id = tn_title_enter(&pool->device->history.stacking.stacks, title);
     if (id == TN_STACKS_FULL)
         return tn_fail(TARN_ERR_LIMIT, "the history has no room for more texts");
@@ -152,5 +158,44 @@ tarn_status tarn_device_history_info(tarn_device *device, tarn_history_info *inf
         return status;
     known = tn_history_describe(device);
     tn_sized_write(TN_HISTORY_INFO, info, &known);
+    return tn_leave(TARN_OK);
+}
+
+tarn_status tarn_device_set_history(tarn_device *device, const tarn_history_settings *settings)
+{
+    tarn_history_settings known;
+    struct tn_recording recording;
+    tarn_status status;
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
+    status = tn_sized_check(TN_HISTORY_SETTINGS, settings); /* NULL is no default here */
+    if (status == TARN_OK)
+        status = tn_sized_read(TN_HISTORY_SETTINGS, settings, &known);
+    if (status != TARN_OK)
+        return status;
+    if ((known.skipped & ~(uint64_t)TARN_HISTORY_ALL) != 0)
+        return tn_bad_argument("skipped has bits that are no tarn_history_kind");
+    if ((unsigned)known.stacks > TARN_HISTORY_UNWIND)
+        return tn_bad_argument("stacks is not one of tarn_history_stacks");
+    if (tn_device_ring(device) == NULL)
+        return refuse_history();
+    recording = (struct tn_recording){.skipped = known.skipped,
+                                      .level = (enum tn_stack_level)known.stacks,
+                                      .logs_stacks = !known.live_stacks_alone};
+    tn_recording_set(device, &recording);
+    return tn_leave(TARN_OK);
+}
+
+tarn_status tarn_device_clear_history(tarn_device *device)
+{
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
+    if (tn_device_ring(device) == NULL)
+        return refuse_history();
+    tn_recording_clear(device);
     return tn_leave(TARN_OK);
 }

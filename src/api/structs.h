@@ -28,11 +28,13 @@
 #define TN_DEVICE_OPTIONS TN_SIZED(tarn_device_options, pinned_cache_limit_bytes)
 #define TN_POOL_OPTIONS TN_SIZED(tarn_pool_options, share_captured)
 #define TN_AUDIT_OPTIONS TN_SIZED(tarn_audit_options, scan_stream)
+#define TN_HISTORY_SETTINGS TN_SIZED(tarn_history_settings, live_stacks_alone)
 #define TN_CAPTURE_OPTIONS TN_SIZED(tarn_capture_options, driver_graph)
 
 _Static_assert(TN_LEAST_IS_WHOLE(tarn_device_options, pinned_cache_limit_bytes, null_stream), "");
 _Static_assert(TN_LEAST_IS_WHOLE(tarn_pool_options, share_captured, guard), "");
 _Static_assert(TN_LEAST_IS_WHOLE(tarn_audit_options, scan_stream, refused), "");
+_Static_assert(TN_LEAST_IS_WHOLE(tarn_history_settings, live_stacks_alone, skipped), "");
 _Static_assert(TN_LEAST_IS_WHOLE(tarn_capture_options, driver_graph, outer), "");
 
 /* Outputs. walk of tarn_stats is the caller's, and within the least size. */
@@ -43,6 +45,6 @@ _Static_assert(TN_LEAST_IS_WHOLE(tarn_capture_options, driver_graph, outer), "")
 #define TN_HISTORY_INFO TN_SIZED(tarn_history_info, stacks_lost)
 
 _Static_assert(TN_LEAST_IS_WHOLE(tarn_segment, pool, index), "");
-_Static_assert(TN_LEAST_IS_WHOLE(tarn_history_info, stacks_lost, ranges_begun), "");
+_Static_assert(TN_LEAST_IS_WHOLE(tarn_history_info, stacks_lost, skipped), "");
 
 #endif

@@ -67,7 +67,13 @@ enum {
     TN_NOTE_BITS = 8, /* of the value, that say which */
 };
 
-_Static_assert(TN_NOTES <= 64, "a bit for each in a word");
+_Static_assert(TN_NOTES < 63, "a bit for each in a word, and two others");
+
+/* The bit of a note among the events that a ring skips. */
+static inline uint64_t tn_note_bit(enum tn_note note)
+{
+    return UINT64_C(1) << note;
+}
 
 /* The operands of tn_note_write. */
 #define TN_OPERANDS(...) ((const uint64_t[TN_NOTE_OPERANDS_MAX]){__VA_ARGS__})

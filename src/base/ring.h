@@ -54,6 +54,8 @@ enum {
     TN_RING_SHARED = 64,     /* writers; a power of two */
 };
 
+#define TN_RING_SKIPS_OWN UINT64_C(1)
+
 /* The greatest value of a first word, exclusive. */
 #define TN_RING_VALUE_MAX (UINT64_C(1) << (64 - TN_RING_VALUE_SHIFT))
 
@@ -67,7 +69,8 @@ struct tn_ring_page {
     /* In the first page alone: events of all writers that found no page; it stays when the page is
      * taken. */
     atomic_uint_fast64_t lost_in_ring;
-    uint64_t unused;
+    /* Likewise: pages taken up to the last time that the ring was cleared. */
+    atomic_uint_fast64_t cleared_in_ring;
     atomic_uint_fast64_t words[TN_RING_WORDS];
 };
 
@@ -105,6 +108,9 @@ struct tn_ring {
     /* What the counter counted above this was written to pages that stay until nearly half of those
      * without a writer are taken. */
     atomic_uint_fast64_t recent;
+    /* Events that are not written. TN_RING_SKIPS_OWN: of all writers but the shared ones; other bits
+     * are the user's. */
+    atomic_uint_fast64_t skipped;
     /* What follows is written often. No alignment, which a caller's foreign handle would not have:
      * the ring is part of records that are asked whether they are what a handle says. */
     char apart[128];
@@ -124,6 +130,18 @@ void tn_ring_drop(struct tn_ring *ring); /* no writer is left; the pages stay as
 
 /* A writer of its own; ring NULL: it writes nothing. */
 struct tn_ring_writer tn_ring_new_writer(struct tn_ring *ring);
+
+/* All pages without a writer become empty, and shared writers take new ones. Other writers have been
+ * left by their owners, or go on in their pages. */
+void tn_ring_clear(struct tn_ring *ring);
+
+/* Numbers of the user's counter up to now may be overwritten soon, or were not written. */
+void tn_ring_forget(struct tn_ring *ring);
+
+static inline bool tn_ring_skips(const struct tn_ring *ring, uint64_t bits)
+{
+    return (atomic_load_explicit(&ring->skipped, memory_order_relaxed) & bits) != 0;
+}
 
 struct tn_ring_counts {
     uint64_t taken;       /* pages, all in all */
@@ -247,6 +265,9 @@ bool tn_ring_from_memory(void *context, size_t offset, void *bytes, size_t count
 
 /* Copies words of this process as a source does. */
 void tn_ring_copy_words(uint64_t *to, const atomic_uint_fast64_t *from, size_t count);
+
+/* Pages taken before the ring was cleared last; 0: that cannot be read. */
+uint64_t tn_ring_cleared(tn_ring_source source, void *context);
 
 enum tn_ring_read {
     TN_RING_READ,

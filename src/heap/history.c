@@ -112,11 +112,13 @@ static void put_live(struct tn_history_writer *history, enum tn_history_kind kin
 {
     struct words words = words_of(tn_block_address(block), block->units, block->requested);
     const bool is_next = history->log.base == block->sequence;
+    const bool has_stack =
+        tn_history_stack != 0 && !tn_ring_skips(history->log.ring, TN_HISTORY_SKIPS_STACKS);
     bool has_room;
 
     tn_history_flush(history); /* before its entry may be written */
     enter(tn_history_entry(block), block);
-    has_room = make_room(history, 2U + !is_next + (tn_history_stack != 0));
+    has_room = make_room(history, 2U + !is_next + has_stack);
     if (TN_UNLIKELY(!is_next)) {
         if (has_room)
             tn_ring_write(&history->log, tn_ring_first(TN_HISTORY_NUMBER, 0, block->sequence));
@@ -125,7 +127,7 @@ static void put_live(struct tn_history_writer *history, enum tn_history_kind kin
     }
     if (!has_room)
         history->run_begin = block->sequence + 1;
-    else if (tn_history_stack == 0)
+    else if (!has_stack)
         tn_ring_write_two(&history->log, tn_ring_first(kind, 1, words.value), words.second);
     else
         put_with_stack(history, kind, words, block->sequence);
@@ -165,11 +167,14 @@ void tn_history_free(struct tn_history_writer *history, struct tn_block *block, 
 void tn_history_free_by_guest(struct tn_ring *ring, const struct tn_block *block)
 {
     struct tn_history_entry *entry = tn_history_entry(block);
-    struct tn_ring_writer *log = tn_ring_enter(ring);
 
     TN_ASSERT(atomic_load(&entry->number) == block->sequence);
-    put_free(log, entry, block->sequence);
-    tn_ring_exit(log);
+    if (!tn_ring_skips(ring, TN_RING_SKIPS_OWN)) {
+        struct tn_ring_writer *log = tn_ring_enter(ring);
+
+        put_free(log, entry, block->sequence);
+        tn_ring_exit(log);
+    }
     atomic_store_explicit(&entry->number, 0, memory_order_release);
 }
 

@@ -49,6 +49,9 @@ enum {
     TN_HISTORY_ADDRESS_BITS = 48 - TN_BLOCK_BITS,
 };
 
+/* Among the events that a ring skips: the stacks of allocations. The table of live blocks has them. */
+#define TN_HISTORY_SKIPS_STACKS (UINT64_C(1) << 63)
+
 _Static_assert(TN_HISTORY_WASTE_BITS + 32 == 64 - TN_RING_VALUE_SHIFT, "the first word's value");
 
 /* The id of the stack that was taken for the thread's allocation under way; 0: none. */

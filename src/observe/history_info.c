@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/checked.h"
+#include "pools/recording.h"
 
 /* The number of parts with tables; the process does not trust the head, a page of a file. */
 static size_t part_count(const struct tn_ring_file *file)
@@ -27,6 +28,7 @@ tarn_history_info tn_history_describe(tarn_device *device)
     struct tn_ring_counts log;
     struct tn_ring_counts ranges;
     struct tn_stacks_counts stacks;
+    struct tn_recording recording;
 
     if (history->file.head == NULL)
         return info;
@@ -35,8 +37,11 @@ tarn_history_info tn_history_describe(tarn_device *device)
     ranges = tn_ring_count(&history->ranges.ring);
     stacks = tn_stacks_count(&history->stacking.stacks);
     info.is_kept = true;
-    info.stacks = (tarn_history_stacks)history->stacking.settings.level;
-    info.sample_bytes = (size_t)history->stacking.sample_bytes;
+    recording = tn_recording_get(device);
+    info.stacks = (tarn_history_stacks)recording.level;
+    info.skipped = recording.skipped;
+    info.live_stacks_alone = !recording.logs_stacks;
+    info.sample_bytes = (size_t)atomic_load(&history->stacking.sample_bytes);
     info.log_bytes = history->ring.page_count * TN_RING_PAGE_BYTES;
     info.range_bytes = history->ranges.ring.page_count * TN_RING_PAGE_BYTES;
     info.stack_bytes = history->stacking.stacks.scroll.word_count * sizeof(uint64_t);

@@ -391,14 +391,18 @@ static bool read_tables(const struct tn_told_source *source, struct mentions *me
     return true;
 }
 
-/* Counts the pages that are missing: a page's serial says how many were taken up to then. */
-static void count_lost_pages(const struct pages *pages, struct tn_told *told)
+/* Counts the pages that are missing: a page's serial says how many were taken up to then. Pages that
+ * were cleared are not missing. */
+static void count_lost_pages(const struct pages *pages, uint64_t cleared, struct tn_told *told)
 {
-    uint64_t taken = 0;
+    uint64_t taken = cleared;
+    uint64_t seen = 0;
 
-    for (size_t i = 0; i < pages->count; i++)
+    for (size_t i = 0; i < pages->count; i++) {
         taken = tn_max(taken, pages->all[i].serial);
-    told->lost_pages = taken > pages->count ? taken - pages->count : 0;
+        seen += pages->all[i].serial > cleared;
+    }
+    told->lost_pages = taken - cleared > seen ? taken - cleared - seen : 0;
 }
 
 /* The blocks that were live at the cut, by all mentions of each. */
@@ -504,7 +508,7 @@ static bool retell(const struct tn_told_source *source, const struct tn_told_cut
     told->event_count = events.count;
     if (!done)
         return false;
-    count_lost_pages(pages, told);
+    count_lost_pages(pages, tn_ring_cleared(source->read, source->context), told);
     told->lost_events = tn_ring_lost(source->read, source->context);
     return mention_events(mentions, told) && tell_blocks(mentions, told) &&
            take_overlapped_out(told);

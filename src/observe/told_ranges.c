@@ -59,6 +59,7 @@ tarn_status tn_retell_ranges(tn_ring_source read, void *context, size_t page_cou
     struct reading reading = {.told = told};
     uint64_t taken = 0;
     uint64_t pages = 0;
+    uint64_t cleared;
 
     *told = (struct tn_told_ranges){.all = NULL};
     for (size_t i = 0; i < page_count; i++) {
@@ -73,7 +74,8 @@ tarn_status tn_retell_ranges(tn_ring_source read, void *context, size_t page_cou
             return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a history's ranges");
         }
     }
-    told->lost_pages = taken > pages ? taken - pages : 0;
+    cleared = tn_ring_cleared(read, context);
+    told->lost_pages = taken > cleared + pages ? taken - cleared - pages : 0;
     if (told->count > 0)
         qsort(told->all, told->count, sizeof *told->all, compare_events);
     return TARN_OK;

@@ -31,6 +31,8 @@ void tn_ranges_fini(struct tn_ranges *ranges)
 
 static void put(struct tn_ranges *ranges, enum tn_range_kind kind, uint64_t range)
 {
+    if (atomic_load_explicit(&ranges->skipped, memory_order_relaxed))
+        return;
     tn_spin_acquire(&ranges->lock);
     tn_ring_put_stamp(&ranges->writer);
     tn_ring_put_two(&ranges->writer, kind, tn_thread_id(), range);
@@ -55,4 +57,12 @@ bool tn_range_end(struct tn_ranges *ranges, uint64_t range)
         return false;
     put(ranges, TN_RANGE_ENDED, range);
     return true;
+}
+
+void tn_ranges_clear(struct tn_ranges *ranges)
+{
+    tn_spin_acquire(&ranges->lock);
+    tn_ring_leave(&ranges->writer);
+    tn_ring_clear(&ranges->ring);
+    tn_spin_release(&ranges->lock);
 }

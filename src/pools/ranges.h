@@ -27,6 +27,7 @@ struct tn_ranges {
     struct tn_ring_writer writer; /* guarded by lock */
     struct tn_spin lock;
     atomic_uint_fast64_t count; /* of ranges that were begun */
+    atomic_bool skipped;        /* ranges are counted, and not written */
 };
 
 void tn_ranges_plan(struct tn_ring_plan *plan);
@@ -34,6 +35,9 @@ void tn_ranges_plan(struct tn_ring_plan *plan);
 /* In the area of the file that was planned so. False: no memory. */
 bool tn_ranges_init(struct tn_ranges *ranges, const struct tn_ring_file *file);
 void tn_ranges_fini(struct tn_ranges *ranges);
+
+/* No range that was written is left. */
+void tn_ranges_clear(struct tn_ranges *ranges);
 
 /* Begins a range with a title, and returns the range, never 0. */
 uint64_t tn_range_begin(struct tn_ranges *ranges, uint32_t title);

@@ -9,11 +9,12 @@
 #include "base/thread.h"
 
 enum {
-    FRAMES = 32,               /* of a stack, at most */
-    MODULE_BYTES = 1 << 18,    /* some thousand modules */
-    STACK_BYTES_MIN = 1 << 20, /* eight thousand stacks */
-    TITLE_BYTES_MIN = 1 << 16, /* some hundred labels, where no stacks are wanted */
-    FRAMES_BEFORE = 8,         /* of the library's own, up to the public function */
+    FRAMES = 32,                /* of a stack, at most */
+    MODULE_BYTES = 1 << 18,     /* some thousand modules */
+    MODULE_BYTES_MIN = 1 << 16, /* where no stacks are wanted yet */
+    STACK_BYTES_MIN = 1 << 20,  /* eight thousand stacks */
+    TITLE_BYTES_MIN = 1 << 16,  /* some hundred labels, where no stacks are wanted */
+    FRAMES_BEFORE = 8,          /* of the library's own, up to the public function */
 };
 
 atomic_uint tn_stacking_count;
@@ -51,6 +52,7 @@ void tn_stacking_plan(struct tn_ring_plan *plan, enum tn_stack_level level, uint
     if (level == TN_STACK_NONE) {
         plan->area_bytes[TN_STACKING_STACKS] =
             tn_max(TITLE_BYTES_MIN, plan->page_count / 16 * TN_RING_PAGE_BYTES);
+        plan->area_bytes[TN_STACKING_MODULES] = MODULE_BYTES_MIN;
         return;
     }
     plan->area_bytes[TN_STACKING_STACKS] =
@@ -66,8 +68,8 @@ bool tn_stacking_init(struct tn_stacking *stacking, const struct tn_ring_file *f
 
     static atomic_uint_fast64_t serials;
 
-    *stacking = (struct tn_stacking){.settings = {.level = level, .most = FRAMES},
-                                     .sample_bytes = level != TN_STACK_NONE ? sample_bytes : 0};
+    *stacking = (struct tn_stacking){.wanted_bytes = sample_bytes,
+                                     .told_bytes = &file->head->notes[TN_STACKING_STACKS]};
     if (!tn_stacks_init(&stacking->stacks, tn_ring_file_area(file, TN_STACKING_STACKS),
                         (size_t)bytes[TN_STACKING_STACKS]))
         return false;
@@ -77,18 +79,32 @@ bool tn_stacking_init(struct tn_stacking *stacking, const struct tn_ring_file *f
         return false;
     }
     stacking->serial = atomic_fetch_add(&serials, 1) + 1;
-    if (level != TN_STACK_NONE)
-        atomic_fetch_add(&tn_stacking_count, 1);
+    tn_stacking_set_level(stacking, level);
     return true;
+}
+
+void tn_stacking_set_level(struct tn_stacking *stacking, enum tn_stack_level level)
+{
+    enum tn_stack_level before;
+
+    TN_ASSERT(stacking->serial != 0 && level <= TN_STACK_UNWIND);
+    tn_spin_acquire(&stacking->lock);
+    before = (enum tn_stack_level)atomic_exchange(&stacking->level, level);
+    atomic_store(&stacking->sample_bytes, level != TN_STACK_NONE ? stacking->wanted_bytes : 0);
+    if (before == TN_STACK_NONE && level != TN_STACK_NONE) {
+        *stacking->told_bytes = stacking->wanted_bytes;
+        atomic_fetch_add(&tn_stacking_count, 1);
+    } else if (before != TN_STACK_NONE && level == TN_STACK_NONE) {
+        TN_ASSERT(atomic_load(&tn_stacking_count) > 0);
+        atomic_fetch_sub(&tn_stacking_count, 1);
+    }
+    tn_spin_release(&stacking->lock);
 }
 
 void tn_stacking_fini(struct tn_stacking *stacking)
 {
     TN_ASSERT(stacking->serial != 0);
-    if (stacking->settings.level != TN_STACK_NONE) {
-        TN_ASSERT(atomic_load(&tn_stacking_count) > 0);
-        atomic_fetch_sub(&tn_stacking_count, 1);
-    }
+    tn_stacking_set_level(stacking, TN_STACK_NONE);
     tn_modules_drop(&stacking->modules);
     tn_stacks_drop(&stacking->stacks);
     *stacking = (struct tn_stacking){.serial = 0};
@@ -98,11 +114,12 @@ void tn_stacking_fini(struct tn_stacking *stacking)
 static bool is_taken(const struct tn_stacking *stacking, uint64_t bytes)
 {
     struct tn_sample *sample = own_label == NULL ? &tn_stacking_sample : &kept_sample;
+    const uint64_t mean = atomic_load_explicit(&stacking->sample_bytes, memory_order_relaxed);
 
-    if (stacking->sample_bytes <= 1)
-        return stacking->sample_bytes == 1;
-    if (sample->mean_bytes != stacking->sample_bytes)
-        tn_sample_init(sample, stacking->sample_bytes, tn_thread_id());
+    if (mean <= 1)
+        return mean == 1;
+    if (sample->mean_bytes != mean)
+        tn_sample_init(sample, mean, tn_thread_id());
     return tn_sample_take(sample, bytes);
 }
 
@@ -137,6 +154,7 @@ static uint32_t id_of(struct tn_stacking *stacking, struct tn_label *label)
 TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes,
                                    struct tn_label *label, const void *caller, const void *frame)
 {
+    struct tn_stack_settings settings = {.level = TN_STACK_NONE, .most = FRAMES};
     struct tn_stack stack;
     bool is_new;
     uint32_t id;
@@ -146,15 +164,17 @@ TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes,
         stack.frames[0] = tn_stack_title(TN_STACK_LABEL, id_of(stacking, label));
         stack.count = 1;
     }
-    if (is_taken(stacking, bytes)) {
-        if (stacking->settings.level == TN_STACK_FRAMES)
-            frame = find_frame(frame, caller);
-        tn_stack_take(&stack, &stacking->settings, caller, frame);
-    } else if (stack.count == 0) {
+    if (is_taken(stacking, bytes))
+        settings.level =
+            (enum tn_stack_level)atomic_load_explicit(&stacking->level, memory_order_relaxed);
+    if (settings.level == TN_STACK_FRAMES)
+        frame = find_frame(frame, caller);
+    if (settings.level != TN_STACK_NONE)
+        tn_stack_take(&stack, &settings, caller, frame);
+    else if (stack.count == 0)
         return 0;
-    }
     id = tn_stacks_enter(&stacking->stacks, &stack, &is_new);
-    if (is_new && stacking->settings.level != TN_STACK_NONE)
+    if (is_new && settings.level != TN_STACK_NONE)
         tn_modules_refresh(&stacking->modules);
     TN_ASSERT(id != 0);
     return id;

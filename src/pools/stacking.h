@@ -50,9 +50,13 @@ static inline bool tn_label_has_text(const struct tn_label *label)
 
 /* Zeroed: of a device without a history. */
 struct tn_stacking {
-    uint64_t serial;                   /* never another's; 0: of no history */
-    struct tn_stack_settings settings; /* level NONE: no stacks are taken */
-    uint64_t sample_bytes; /* 0: no stacks are taken; 1: of all allocations; see base/sample.h */
+    uint64_t serial;     /* never another's; 0: of no history */
+    struct tn_spin lock; /* of changes of the next two */
+    atomic_uint level;   /* NONE: no stacks are taken */
+    /* 0: no stacks are taken; 1: of all allocations; see base/sample.h */
+    atomic_uint_fast64_t sample_bytes;
+    uint64_t wanted_bytes; /* sample_bytes, where stacks are taken */
+    uint64_t *told_bytes;  /* the same, for readers of the file */
     struct tn_stacks stacks;
     struct tn_modules modules;
 };
@@ -67,6 +71,9 @@ void tn_stacking_plan(struct tn_ring_plan *plan, enum tn_stack_level level, uint
 bool tn_stacking_init(struct tn_stacking *stacking, const struct tn_ring_file *file,
                       enum tn_stack_level level, uint64_t sample_bytes);
 void tn_stacking_fini(struct tn_stacking *stacking);
+
+/* From now on stacks are taken so. */
+void tn_stacking_set_level(struct tn_stacking *stacking, enum tn_stack_level level);
 
 /* Reads the stacks and titles. */
 static inline struct tn_scroll_reader tn_stacking_reader(struct tn_stacking *stacking)
@@ -88,7 +95,9 @@ static TN_ALWAYS_INLINE bool tn_stacking_passes(const struct tn_stacking *stacki
 {
     if (TN_LIKELY(atomic_load_explicit(&tn_stacking_count, memory_order_relaxed) == 0))
         return true;
-    if (tn_history_stack != 0 || tn_stacking_sample.mean_bytes != stacking->sample_bytes ||
+    if (tn_history_stack != 0 ||
+        tn_stacking_sample.mean_bytes !=
+            atomic_load_explicit(&stacking->sample_bytes, memory_order_relaxed) ||
         TN_UNLIKELY(tn_stacking_sample.left <= (int64_t)bytes))
         return false;
     tn_stacking_sample.left -= (int64_t)bytes;

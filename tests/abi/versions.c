@@ -89,7 +89,10 @@ static void describe(tarn_device *device)
 static void look_at_history(tarn_device *device)
 {
     GUARDED(tarn_history_info) info;
+    tarn_history_settings settings = TARN_HISTORY_SETTINGS_INIT;
 
+    REFUSED(settings, tarn_device_set_history(device, &settings));
+    EXPECT(tarn_device_set_history(device, &settings) != TARN_ERR_INVALID_ARGUMENT);
     MAKE(info, (tarn_history_info)TARN_HISTORY_INFO_INIT);
     OK(tarn_device_history_info(device, &info.is));
     EXPECT_KEPT(info);
@@ -212,6 +215,7 @@ int main(void)
     SAY(tarn_stats);
     SAY(tarn_graph_memory_info);
     SAY(tarn_segment);
+    SAY(tarn_history_settings);
     SAY(tarn_history_info);
     SAY(tarn_out_of_memory);
     return 0;

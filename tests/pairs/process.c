@@ -280,6 +280,7 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     tarn_block block;
     tarn_segment segment = TARN_SEGMENT_INIT;
     tarn_history_info history = TARN_HISTORY_INFO_INIT;
+    tarn_history_settings settings = TARN_HISTORY_SETTINGS_INIT;
     size_t bytes;
     uint64_t mark;
 
@@ -291,6 +292,8 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     FORKED(tarn_block_annotate(address, "text"));
     FORKED(tarn_range_begin(pw.device, "range", &mark));
     FORKED(tarn_range_end(pw.device, 0));
+    FORKED(tarn_device_clear_history(pw.device));
+    FORKED(tarn_device_set_history(pw.device, &settings));
     FORKED(tarn_device_history_info(pw.device, &history));
     FORKED(tarn_label_set("label"));
     FORKED(tarn_label_push("label"));

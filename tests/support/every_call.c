@@ -56,6 +56,11 @@ static struct {
     .history.size = sizeof out.history,
 };
 
+/* What the calls read. */
+static const struct {
+    tarn_history_settings history;
+} set = {.history.size = sizeof set.history};
+
 static tarn_graph *make_graph(void)
 {
     tarn_capture *capture = test_capture_on(world.pool, world.stream, TARN_CAPTURE_RELAXED);
@@ -175,6 +180,8 @@ static void open_again(void)
     X(tarn_device_default_pool, NULL, (world.device, &out.pool))                                   \
     X(tarn_device_describe, NULL, (world.device, &out.info))                                       \
     X(tarn_device_graph_memory, NULL, (world.device, &out.memory))                                 \
+    X(tarn_device_clear_history, NULL, (world.device))                                             \
+    X(tarn_device_set_history, NULL, (world.device, &set.history))                                 \
     X(tarn_device_history_info, NULL, (world.device, &out.history))                                \
     X(tarn_device_largest, NULL, (world.device, NULL, world.stream, &out.bytes))                   \
     X(tarn_device_mark, NULL, (world.device, &out.mark))                                           \
