@@ -99,6 +99,20 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_malloc_aligned(tarn_device *device, si
 TARN_API TARN_MUST_CHECK tarn_status tarn_calloc(tarn_device *device, size_t count, size_t bytes,
                                                  tarn_stream stream, void **address);
 
+/* Allocates from the pool, or, where pool is NULL, as tarn_malloc_aligned does. In the device's
+ * history this allocation has the label: a text of UTF-8, at most 1,000 bytes (history.h). The text
+ * is copied. NULL: the thread's label, as in other calls. "": none. Allocations of callbacks have
+ * the thread's label.
+ *   INVALID_HANDLE    The device; or the pool, which is not NULL.
+ *   INVALID_ARGUMENT  Also: the pool is of another device.
+ *                     alignment is no power of two, or above 2 MiB.
+ *                     The label has more than 1,000 bytes, or is not UTF-8.
+ * Statuses as tarn_malloc's. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_malloc_labeled(tarn_device *device, tarn_pool *pool,
+                                                         size_t bytes, size_t alignment,
+                                                         tarn_stream stream, const char *label,
+                                                         void **address);
+
 /* Frees a block. Never fails on a live block, needs no context and no stream, and never waits. NULL
  * is allowed.
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE  Nothing is freed. */

@@ -204,6 +204,9 @@ typedef struct tarn_stats {
      * it. Tables of addresses are not counted: they are reserved, and their memory comes with their
      * use. */
     tarn_stat host_bytes;
+
+    /* device: memory of the history (history.h): its file, and no part of host_bytes */
+    uint64_t history_bytes;
 } tarn_stats;
 
 #define TARN_STATS_INIT TARN_SIZED(tarn_stats)

@@ -10,6 +10,7 @@
 #include "tarn/device.h"
 #include "tarn/graph.h"
 #include "tarn/graph_memory.h"
+#include "tarn/history.h"
 #include "tarn/leaks.h"
 #include "tarn/memory.h"
 #include "tarn/pool.h"

@@ -9,6 +9,7 @@
 #include "heap/steady.h"
 #include "observe/segments.h"
 #include "pools/free.h"
+#include "pools/labels.h"
 #include "pools/pending.h"
 #include "pools/sweep.h"
 #include "tarn/memory.h"
@@ -44,7 +45,8 @@ static uint32_t take_stack(tarn_device *device, uint64_t bytes, const void *call
 {
     const uint32_t outer = tn_history_stack;
 
-    tn_history_stack = tn_stacking_take(&device->history.stacking, bytes, caller, frame);
+    tn_history_stack =
+        tn_stacking_take(&device->history.stacking, bytes, tn_stacking_label(), caller, frame);
     return outer;
 }
 
@@ -129,6 +131,50 @@ tarn_status tarn_malloc_aligned(tarn_device *device, size_t bytes, size_t alignm
     if (aligned <= TN_BLOCK_BYTES_MIN)
         return tn_leave(tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, address));
     return tn_leave(tn_serve_aligned(device, bytes, aligned, stream, address));
+}
+
+/* A label for this allocation alone: not for those that its callbacks make. */
+static TN_APART tarn_status serve_labeled(tarn_device *device, tarn_pool *pool, uint64_t bytes,
+                                          uint64_t alignment, tarn_stream stream,
+                                          struct tn_label *label, void **address,
+                                          const void *caller)
+{
+    const uint32_t outer = tn_history_stack;
+    tarn_status status;
+
+    tn_history_stack =
+        tn_stacking_take(&device->history.stacking, bytes, label, caller, TN_STACK_FRAME_HERE);
+    status = pool != NULL ? tn_serve(device, pool, bytes, alignment, stream, address)
+                          : tn_serve_aligned(device, bytes, alignment, stream, address);
+    tn_history_stack = outer;
+    return tn_leave(status);
+}
+
+tarn_status tarn_malloc_labeled(tarn_device *device, tarn_pool *pool, size_t bytes,
+                                size_t alignment, tarn_stream stream, const char *label,
+                                void **address)
+{
+    uint64_t aligned = alignment != 0 ? alignment : TN_BLOCK_BYTES_MIN;
+    struct tn_label own;
+    tarn_status status;
+
+    if (!tn_is_device(device))
+        return tn_bad_handle("device");
+    if (pool != NULL && !tn_is_pool(pool))
+        return tn_bad_handle("pool");
+    if (pool != NULL && tn_pool_device(pool) != device)
+        return tn_bad_argument("the pool is of another device");
+    if (address == NULL || !tn_is_power_of_two(aligned) || aligned > alignment_max ||
+        bytes > TN_REQUEST_BYTES_MAX)
+        return refuse_request(aligned, address);
+    own.stacking = 0;
+    status = tn_label_make_title(&own.title, label);
+    if (status != TARN_OK)
+        return status;
+    if (bytes == 0)
+        return allocate_nothing(bytes, aligned, address);
+    return serve_labeled(device, pool, bytes, tn_max(aligned, TN_BLOCK_BYTES_MIN), stream,
+                         label != NULL ? &own : tn_stacking_label(), address, TN_STACK_CALLER_HERE);
 }
 
 /* Looks at the stream again, for callbacks of the program's may have run since: a set that slips

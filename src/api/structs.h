@@ -14,6 +14,7 @@
 #include "tarn/device.h"
 #include "tarn/graph.h"
 #include "tarn/graph_memory.h"
+#include "tarn/history.h"
 #include "tarn/memory.h"
 #include "tarn/pool.h"
 #include "tarn/stats.h"
@@ -27,11 +28,13 @@
 #define TN_DEVICE_OPTIONS TN_SIZED(tarn_device_options, pinned_cache_limit_bytes)
 #define TN_POOL_OPTIONS TN_SIZED(tarn_pool_options, share_captured)
 #define TN_AUDIT_OPTIONS TN_SIZED(tarn_audit_options, scan_stream)
+#define TN_HISTORY_SETTINGS TN_SIZED(tarn_history_settings, live_stacks_alone)
 #define TN_CAPTURE_OPTIONS TN_SIZED(tarn_capture_options, driver_graph)
 
 _Static_assert(TN_LEAST_IS_WHOLE(tarn_device_options, pinned_cache_limit_bytes, null_stream), "");
 _Static_assert(TN_LEAST_IS_WHOLE(tarn_pool_options, share_captured, guard), "");
 _Static_assert(TN_LEAST_IS_WHOLE(tarn_audit_options, scan_stream, refused), "");
+_Static_assert(TN_LEAST_IS_WHOLE(tarn_history_settings, live_stacks_alone, skipped), "");
 _Static_assert(TN_LEAST_IS_WHOLE(tarn_capture_options, driver_graph, outer), "");
 
 /* Outputs. walk of tarn_stats is the caller's, and within the least size. */
@@ -39,7 +42,9 @@ _Static_assert(TN_LEAST_IS_WHOLE(tarn_capture_options, driver_graph, outer), "")
 #define TN_STATS TN_SIZED(tarn_stats, own_segments)
 #define TN_GRAPH_MEMORY_INFO TN_SIZED(tarn_graph_memory_info, exec_bytes)
 #define TN_SEGMENT TN_SIZED(tarn_segment, pool)
+#define TN_HISTORY_INFO TN_SIZED(tarn_history_info, stacks_lost)
 
 _Static_assert(TN_LEAST_IS_WHOLE(tarn_segment, pool, index), "");
+_Static_assert(TN_LEAST_IS_WHOLE(tarn_history_info, stacks_lost, skipped), "");
 
 #endif

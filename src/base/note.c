@@ -43,6 +43,7 @@ size_t tn_note_operand_count(enum tn_note note)
         [TN_NOTE_OUT_OF_MEMORY] = 3,
         [TN_NOTE_TRIMMED] = 2,
         [TN_NOTE_SNAPSHOT] = 1,
+        [TN_NOTE_ANNOTATED] = 3,
     };
 
     TN_ASSERT(note > 0 && note < TN_NOTES);
@@ -53,8 +54,11 @@ void tn_note_put(struct tn_ring *ring, enum tn_note note, uint64_t pool,
                  const uint64_t operands[TN_NOTE_OPERANDS_MAX])
 {
     const uint64_t value = pool << TN_NOTE_BITS | (uint64_t)note;
-    struct tn_ring_writer *writer = tn_ring_enter(ring);
+    struct tn_ring_writer *writer;
 
+    if (tn_ring_skips(ring, tn_note_bit(note)))
+        return;
+    writer = tn_ring_enter(ring);
     tn_ring_put_stamp(writer);
     tn_ring_put_more(writer, TN_RING_NOTE, value, operands, tn_note_operand_count(note));
     tn_ring_exit(writer);

@@ -61,6 +61,7 @@ enum tn_note {
     TN_NOTE_OUT_OF_MEMORY,       /* bytes wanted, bytes the driver has free, status */
     TN_NOTE_TRIMMED,             /* bytes given back, bytes to keep */
     TN_NOTE_SNAPSHOT,            /* blocks */
+    TN_NOTE_ANNOTATED,           /* block, its address, title */
     TN_NOTES
 };
 
@@ -70,7 +71,13 @@ enum {
     TN_NOTE_BITS = 8, /* of the value, that say which */
 };
 
-_Static_assert(TN_NOTES <= 64, "a bit for each in a word");
+_Static_assert(TN_NOTES < 63, "a bit for each in a word, and two others");
+
+/* The bit of a note among the events that a ring skips. */
+static inline uint64_t tn_note_bit(enum tn_note note)
+{
+    return UINT64_C(1) << note;
+}
 
 /* The operand of bytes and stack. */
 static inline uint64_t tn_note_bytes_of(uint64_t bytes, uint32_t stack)

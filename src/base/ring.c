@@ -58,6 +58,55 @@ void tn_ring_drop(struct tn_ring *ring)
     *ring = (struct tn_ring){.pages = NULL};
 }
 
+/* Pages that were left have the counter of now. */
+static void forget(struct tn_ring *ring)
+{
+    const uint64_t counter = atomic_load_explicit(ring->counter, memory_order_relaxed);
+
+    TN_ASSERT(tn_spin_is_taken(&ring->lock));
+    for (uint64_t i = ring->taken; i < ring->left_count; i++)
+        ring->left[i % ring->page_count].counter = counter;
+    atomic_store_explicit(&ring->recent, counter, memory_order_relaxed);
+}
+
+void tn_ring_forget(struct tn_ring *ring)
+{
+    tn_spin_acquire(&ring->lock);
+    forget(ring);
+    tn_spin_release(&ring->lock);
+}
+
+void tn_ring_clear(struct tn_ring *ring)
+{
+    for (size_t i = 0; i < TN_RING_SHARED; i++) {
+        tn_spin_acquire(&ring->shared[i].lock);
+        tn_ring_leave(&ring->shared[i].writer);
+        tn_spin_release(&ring->shared[i].lock);
+    }
+    tn_spin_acquire(&ring->lock);
+    for (uint64_t i = ring->taken; i < ring->left_count; i++) {
+        const size_t page = ring->left[i % ring->page_count].page;
+
+        atomic_store_explicit(&ring->pages[page].serial, 0, memory_order_release);
+    }
+    atomic_store_explicit(&ring->pages->cleared_in_ring, ring->taken, memory_order_release);
+    forget(ring);
+    tn_spin_release(&ring->lock);
+}
+
+struct tn_ring_counts tn_ring_count(struct tn_ring *ring)
+{
+    struct tn_ring_counts counts = {
+        .lost = atomic_load_explicit(&ring->pages->lost_in_ring, memory_order_relaxed)};
+
+    tn_spin_acquire(&ring->lock);
+    counts.taken = ring->taken;
+    counts.overwritten = ring->overwritten;
+    tn_spin_release(&ring->lock);
+    TN_ASSERT(counts.overwritten <= counts.taken);
+    return counts;
+}
+
 struct tn_ring_writer tn_ring_new_writer(struct tn_ring *ring)
 {
     uint64_t id =
@@ -107,6 +156,7 @@ static struct tn_ring_page *take_page(struct tn_ring *ring, uint64_t *serial)
     if (ring->left_count > ring->taken) {
         page = &ring->pages[ring->left[ring->taken % ring->page_count].page];
         ring->taken += 1;
+        ring->overwritten += atomic_load_explicit(&page->serial, memory_order_relaxed) != 0 ? 1 : 0;
         *serial = ring->taken;
         if (ring->taken % (ring->page_count / 16 + 1) == 0)
             raise_recent(ring);
@@ -175,6 +225,8 @@ bool tn_ring_turn(struct tn_ring_writer *writer, size_t words)
 {
     TN_ASSERT(words > 0 && words <= TN_RING_EVENT_WORDS_MAX);
     if (writer->ring == NULL)
+        return false;
+    if (writer->id >= TN_RING_SHARED && tn_ring_skips(writer->ring, TN_RING_SKIPS_OWN))
         return false;
     if (is_full(writer, words) && !begin_page(writer)) {
         writer->lost += 1;
@@ -252,6 +304,15 @@ uint64_t tn_ring_lost(tn_ring_source source, void *context)
 
     return source(context, offsetof(struct tn_ring_page, lost_in_ring), &lost, sizeof lost) ? lost
                                                                                             : 0;
+}
+
+uint64_t tn_ring_cleared(tn_ring_source source, void *context)
+{
+    uint64_t cleared;
+
+    return source(context, offsetof(struct tn_ring_page, cleared_in_ring), &cleared, sizeof cleared)
+               ? cleared
+               : 0;
 }
 
 /* Whether these are whole events, as writers write them. */

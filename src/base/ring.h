@@ -23,7 +23,7 @@
  *
  * Pages are overwritten in the order in which they were left, once all have been written. An event that finds no page is counted
  * as lost. With each page the ring keeps the value that a counter of the user's had when the page was
- * left. What was counted behind that was written behind that, too.
+ * left. Later counts were written behind this page.
  *
  * A thread without a writer of its own uses a shared one, with a lock.
  *
@@ -54,6 +54,8 @@ enum {
     TN_RING_SHARED = 64,     /* writers; a power of two */
 };
 
+#define TN_RING_SKIPS_OWN UINT64_C(1)
+
 /* The greatest value of a first word, exclusive. */
 #define TN_RING_VALUE_MAX (UINT64_C(1) << (64 - TN_RING_VALUE_SHIFT))
 
@@ -67,7 +69,8 @@ struct tn_ring_page {
     /* In the first page alone: events of all writers that found no page; it stays when the page is
      * taken. */
     atomic_uint_fast64_t lost_in_ring;
-    uint64_t unused;
+    /* Likewise: pages taken up to the last time that the ring was cleared. */
+    atomic_uint_fast64_t cleared_in_ring;
     atomic_uint_fast64_t words[TN_RING_WORDS];
 };
 
@@ -110,6 +113,9 @@ struct tn_ring {
     /* What the counter counted above this was written to pages that stay until nearly half of those
      * without a writer are taken. */
     atomic_uint_fast64_t recent;
+    /* Events that are not written. TN_RING_SKIPS_OWN: of all writers but the shared ones; other bits
+     * are the user's. */
+    atomic_uint_fast64_t skipped;
     /* What follows is written often. Bytes, and no alignment: the ring is part of a record whose
      * address a program may have made up. */
     char apart[128];
@@ -117,6 +123,7 @@ struct tn_ring {
     struct tn_spin lock;               /* of the others */
     size_t reserved;                   /* pages that have memory */
     uint64_t taken;                    /* pages, all in all, with those that never got memory */
+    uint64_t overwritten;              /* of them: pages with earlier events */
     uint64_t left_count;               /* the same, with those that nobody had yet */
     struct tn_ring_left *left; /* the page_count last ones; since those taken, all have no writer */
 };
@@ -136,6 +143,27 @@ void tn_ring_drop(struct tn_ring *ring); /* no writer is left; the pages stay as
 
 /* A writer of its own; ring NULL: it writes nothing. */
 struct tn_ring_writer tn_ring_new_writer(struct tn_ring *ring);
+
+/* All pages without a writer become empty, and shared writers take new ones. Other writers have been
+ * left by their owners, or go on in their pages. */
+void tn_ring_clear(struct tn_ring *ring);
+
+/* Numbers of the user's counter up to now may be overwritten soon, or were not written. */
+void tn_ring_forget(struct tn_ring *ring);
+
+static inline bool tn_ring_skips(const struct tn_ring *ring, uint64_t bits)
+{
+    return (atomic_load_explicit(&ring->skipped, memory_order_relaxed) & bits) != 0;
+}
+
+struct tn_ring_counts {
+    uint64_t taken;       /* pages, all in all */
+    uint64_t overwritten; /* of them: pages with earlier events */
+    uint64_t lost;        /* events of all writers that found no page */
+};
+
+/* Any thread. */
+struct tn_ring_counts tn_ring_count(struct tn_ring *ring);
 
 /* The writer gives the page back for others to take, and will go on with a new page. */
 void tn_ring_leave(struct tn_ring_writer *writer);
@@ -250,6 +278,9 @@ bool tn_ring_from_memory(void *context, size_t offset, void *bytes, size_t count
 
 /* Copies words of this process as a source does. */
 void tn_ring_copy_words(uint64_t *to, const atomic_uint_fast64_t *from, size_t count);
+
+/* Pages taken before the ring was cleared last; 0: that cannot be read. */
+uint64_t tn_ring_cleared(tn_ring_source source, void *context);
 
 enum tn_ring_read {
     TN_RING_READ,

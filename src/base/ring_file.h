@@ -25,12 +25,12 @@
 #include "base/ring.h"
 
 enum {
-    TN_RING_FILE_VERSION = 2,
+    TN_RING_FILE_VERSION = 3,
     TN_RING_FILES_KEPT = 8, /* of processes that were killed */
     TN_RING_FOLDER_MAX = 200,
     TN_RING_PAGES_MAX = 1 << 24, /* 64 GiB */
     TN_RING_PARTS = 16,
-    TN_RING_AREAS = 2,
+    TN_RING_AREAS = 3,
     TN_RING_FIRST_PART_BYTES = 1 << 18,
     TN_RING_PATH_MAX = TN_RING_FOLDER_MAX + 100,
 };

@@ -80,7 +80,7 @@ bool tn_stack_is_own(uintptr_t address)
 
 static inline bool is_code(uintptr_t address)
 {
-    return address - CODE_FIRST < TN_STACK_TOKEN - CODE_FIRST;
+    return address - CODE_FIRST < TN_STACK_TITLE - CODE_FIRST;
 }
 
 /* Without the signature that a processor of ARM's may have put into the address. Others take the
@@ -173,14 +173,7 @@ void tn_stack_take(struct tn_stack *stack, const struct tn_stack_settings *setti
     struct wanted wanted = {.skip = settings->skip, .most = settings->most};
     struct unwound unwound = {.stack = stack, .caller = unsigned_address((uintptr_t)caller)};
 
-    TN_ASSERT(settings->most <= TN_STACK_FRAMES_MAX);
-    stack->count = 0;
-    if (settings->token != NULL && wanted.most > 0) {
-        const uint64_t token = settings->token(settings->context);
-
-        if (token != 0)
-            stack->frames[stack->count++] = token | TN_STACK_TOKEN;
-    }
+    TN_ASSERT(settings->most <= TN_STACK_FRAMES_MAX && stack->count <= TN_STACK_FRAMES_MAX);
     if (settings->level == TN_STACK_NONE || stack->count >= wanted.most ||
         !add(stack, &wanted, unwound.caller) || settings->level == TN_STACK_CALLER)
         return;

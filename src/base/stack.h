@@ -4,15 +4,15 @@
  * A frame is a word. Its top bit says which kind it has:
  *
  *     0   an address behind a call, innermost first: the call is at the address less one
- *     1   a token of an interpreter, 63 bits: whatever the program's function gave. It is the first
- *         frame, and there is one at most
+ *     1   a title (base/title.h): bits 0 to 31 are its id, bits 32 to 39 its purpose. Titles stand
+ *         before addresses
  *
  * Addresses of programs never have the top bit.
  *
  * How deep a stack is looked into is a level, for the levels differ in what they cost:
  *
  *     level    frames, and what they need
- *     NONE     the token alone
+ *     NONE     no addresses
  *     CALLER   the address that the public function returns to
  *     FRAMES   the chain of frame pointers, in code that keeps them: 1 ns a frame
  *     UNWIND   what unwind tables say, which nearly all code has: some 100 ns a frame
@@ -39,20 +39,30 @@
 
 enum { TN_STACK_FRAMES_MAX = 64 };
 
-/* The bit of a frame that is a token. */
-#define TN_STACK_TOKEN (UINT64_C(1) << 63)
+/* The bit of a frame that is a title. */
+#define TN_STACK_TITLE (UINT64_C(1) << 63)
+
+enum tn_stack_title {
+    TN_STACK_LABEL = 0, /* of the allocation: see pools/stacking.h */
+};
+
+static inline uint64_t tn_stack_title(enum tn_stack_title what, uint32_t id)
+{
+    return TN_STACK_TITLE | (uint64_t)what << 32 | id;
+}
+
+/* The id of the title, where the frame is a title for this purpose; else 0. */
+static inline uint32_t tn_stack_title_of(uint64_t frame, enum tn_stack_title what)
+{
+    return frame >> 32 == tn_stack_title(what, 0) >> 32 ? (uint32_t)frame : 0;
+}
 
 enum tn_stack_level { TN_STACK_NONE, TN_STACK_CALLER, TN_STACK_FRAMES, TN_STACK_UNWIND };
 
-/* A word for the state of the thread's interpreter; 0: it runs none. The top bit is left out. */
-typedef uint64_t (*tn_stack_token)(void *context);
-
 struct tn_stack_settings {
     enum tn_stack_level level;
-    uint32_t skip;        /* addresses left out, from the caller on: the frames of an adapter */
-    uint32_t most;        /* frames, the token included; at most TN_STACK_FRAMES_MAX */
-    tn_stack_token token; /* NULL: none */
-    void *context;
+    uint32_t skip; /* addresses left out, from the caller on: the frames of an adapter */
+    uint32_t most; /* frames, those that are there included; at most TN_STACK_FRAMES_MAX */
 };
 
 struct tn_stack {
@@ -65,7 +75,8 @@ struct tn_stack {
 #define TN_STACK_CALLER_HERE __builtin_return_address(0)
 #define TN_STACK_FRAME_HERE __builtin_frame_address(0)
 
-/* Takes the stack from the caller on: frames of the library are left out. */
+/* Takes the stack from the caller on: frames of the library are left out. Adds them to the frames
+ * that are there. */
 void tn_stack_take(struct tn_stack *stack, const struct tn_stack_settings *settings,
                    const void *caller, const void *frame);
 

@@ -45,48 +45,57 @@ void tn_stacks_drop(struct tn_stacks *stacks)
     *stacks = (struct tn_stacks){.index = NULL};
 }
 
-static inline uint64_t hash_of(const struct tn_stack *stack)
+/* What is looked for: a record of these words, or, with a key, one that begins with the first of
+ * them. */
+struct wanted {
+    const uint64_t *words;
+    size_t count;
+    size_t key_count; /* count: no key */
+    uint64_t hash;    /* of the key */
+};
+
+static inline uint64_t hash_of(const uint64_t *words, size_t count)
 {
-    const uint64_t *frames = stack->frames;
     uint64_t place = TN_GOLDEN;
-    uint64_t sum = stack->count;
+    uint64_t sum = count;
     size_t i = 0;
 
-    for (; i + 2 <= stack->count; i += 2) {
-        sum += (frames[i] + place) * (frames[i + 1] + ~place);
+    for (; i + 2 <= count; i += 2) {
+        sum += (words[i] + place) * (words[i + 1] + ~place);
         place += TN_GOLDEN;
     }
-    if (i < stack->count)
-        sum += (frames[i] + place) * ~place;
+    if (i < count)
+        sum += (words[i] + place) * ~place;
     sum = (sum ^ sum >> 32) * TN_GOLDEN;
     return sum ^ sum >> 29;
 }
 
-/* Without a branch for each frame: nearly all stacks that are compared are equal. */
-static inline bool has_frames(const struct tn_stacks *stacks, uint32_t id,
-                              const struct tn_stack *stack)
+/* Without a branch for each word: nearly all records that are compared are equal. */
+static inline bool is_wanted(const struct tn_stacks *stacks, uint32_t id,
+                             const struct wanted *wanted)
 {
     const uint64_t *words = tn_scroll_words(&stacks->scroll, id);
-    uint64_t differs = (uint32_t)words[-1] ^ stack->count;
+    const size_t count = (uint32_t)words[-1];
+    uint64_t differs = 0;
 
-    if (TN_UNLIKELY(differs != 0))
+    if (TN_UNLIKELY(wanted->key_count == wanted->count ? count != wanted->count
+                                                       : count < wanted->key_count))
         return false;
-    for (size_t i = 0; i < stack->count; i++)
-        differs |= words[i] ^ stack->frames[i];
+    for (size_t i = 0; i < wanted->key_count; i++)
+        differs |= words[i] ^ wanted->words[i];
     return differs == 0;
 }
 
-/* The stack's id, or 0: *at is where its entry goes. */
-static inline uint32_t find(const struct tn_stacks *stacks, const struct tn_stack *stack,
-                            uint64_t hash, size_t *at)
+/* The record's id, or 0: *at is where its entry goes. */
+static inline uint32_t find(const struct tn_stacks *stacks, const struct wanted *wanted, size_t *at)
 {
-    for (*at = (size_t)hash & stacks->index_mask;; *at = (*at + 1) & stacks->index_mask) {
+    for (*at = (size_t)wanted->hash & stacks->index_mask;; *at = (*at + 1) & stacks->index_mask) {
         const uint64_t entry = atomic_load_explicit(&stacks->index[*at], memory_order_acquire);
 
         if (entry == 0)
             return 0;
-        if (TN_LIKELY(entry >> ID_BITS == hash >> ID_BITS) &&
-            TN_LIKELY(has_frames(stacks, (uint32_t)entry, stack)))
+        if (TN_LIKELY(entry >> ID_BITS == wanted->hash >> ID_BITS) &&
+            TN_LIKELY(is_wanted(stacks, (uint32_t)entry, wanted)))
             return (uint32_t)entry;
     }
 }
@@ -97,9 +106,8 @@ static bool is_full(const struct tn_stacks *stacks)
     return atomic_load_explicit(&stacks->full, memory_order_relaxed);
 }
 
-/* Adds a stack at the index's place. 0: no room. */
-static uint32_t add(struct tn_stacks *stacks, const struct tn_stack *stack, uint64_t hash,
-                    size_t at)
+/* Adds a record at the index's place. 0: no room. */
+static uint32_t add(struct tn_stacks *stacks, const struct wanted *wanted, size_t at)
 {
     const size_t count_max = stacks->index_mask - stacks->index_mask / 4;
     uint32_t id = 0;
@@ -107,7 +115,7 @@ static uint32_t add(struct tn_stacks *stacks, const struct tn_stack *stack, uint
     TN_ASSERT(tn_spin_is_taken(&stacks->lock));
     TN_ASSERT(atomic_load(&stacks->index[at]) == 0);
     if (stacks->count < count_max)
-        id = tn_scroll_add(&stacks->scroll, stack->frames, stack->count);
+        id = tn_scroll_add(&stacks->scroll, wanted->words, wanted->count);
     else
         tn_scroll_lose(&stacks->scroll);
     if (id == 0) {
@@ -116,13 +124,13 @@ static uint32_t add(struct tn_stacks *stacks, const struct tn_stack *stack, uint
     }
     stacks->count += 1;
     TN_ASSERT(stacks->count < stacks->index_mask);
-    atomic_store_explicit(&stacks->index[at], (hash >> ID_BITS) << ID_BITS | id,
+    atomic_store_explicit(&stacks->index[at], (wanted->hash >> ID_BITS) << ID_BITS | id,
                           memory_order_release);
     return id;
 }
 
-static TN_RARE uint32_t enter_new(struct tn_stacks *stacks, const struct tn_stack *stack,
-                                  uint64_t hash, bool *is_new)
+static TN_RARE uint32_t enter_new(struct tn_stacks *stacks, const struct wanted *wanted,
+                                  bool *is_new)
 {
     uint32_t id;
     size_t at;
@@ -132,9 +140,9 @@ static TN_RARE uint32_t enter_new(struct tn_stacks *stacks, const struct tn_stac
         return TN_STACKS_FULL;
     }
     tn_spin_acquire(&stacks->lock);
-    id = find(stacks, stack, hash, &at);
+    id = find(stacks, wanted, &at);
     if (id == 0) {
-        id = add(stacks, stack, hash, at);
+        id = add(stacks, wanted, at);
         *is_new = id != 0;
     }
     tn_spin_release(&stacks->lock);
@@ -144,14 +152,67 @@ static TN_RARE uint32_t enter_new(struct tn_stacks *stacks, const struct tn_stac
 TN_ALIGNED uint32_t tn_stacks_enter(struct tn_stacks *stacks, const struct tn_stack *stack,
                                     bool *is_new)
 {
-    const uint64_t hash = hash_of(stack);
+    const struct wanted wanted = {stack->frames, stack->count, stack->count,
+                                  hash_of(stack->frames, stack->count)};
     uint32_t id;
     size_t at;
 
     TN_ASSERT(stack->count <= TN_STACK_FRAMES_MAX);
     *is_new = false;
-    id = find(stacks, stack, hash, &at);
-    return TN_LIKELY(id != 0) ? id : enter_new(stacks, stack, hash, is_new);
+    id = find(stacks, &wanted, &at);
+    return TN_LIKELY(id != 0) ? id : enter_new(stacks, &wanted, is_new);
+}
+
+uint32_t tn_stacks_find_title(const struct tn_stacks *stacks, const uint64_t *key, size_t key_count)
+{
+    const struct wanted wanted = {key, SIZE_MAX, key_count, hash_of(key, key_count)};
+    size_t at;
+
+    TN_ASSERT(key_count > 0 && key_count <= TN_SCROLL_WORDS_MAX);
+    return find(stacks, &wanted, &at);
+}
+
+/* Whether so many more words of titles leave half of the scroll to stacks; then they are counted. */
+static bool take_title_room(struct tn_stacks *stacks, size_t words)
+{
+    TN_ASSERT(tn_spin_is_taken(&stacks->lock));
+    if (words > stacks->scroll.word_count / 2 - stacks->title_words)
+        return false;
+    stacks->title_words += words;
+    return true;
+}
+
+uint32_t tn_stacks_enter_title(struct tn_stacks *stacks, const uint64_t *words, size_t count,
+                               size_t key_count)
+{
+    const struct wanted wanted = {words, count, key_count, hash_of(words, key_count)};
+    uint32_t id;
+    size_t at;
+
+    TN_ASSERT(key_count > 0 && key_count <= count && count <= TN_SCROLL_WORDS_MAX);
+    id = find(stacks, &wanted, &at);
+    if (id != 0)
+        return id;
+    tn_spin_acquire(&stacks->lock);
+    id = find(stacks, &wanted, &at);
+    if (id == 0 && !is_full(stacks) && take_title_room(stacks, 1 + count))
+        id = add(stacks, &wanted, at);
+    else if (id == 0)
+        tn_scroll_lose(&stacks->scroll);
+    tn_spin_release(&stacks->lock);
+    return id != 0 ? id : TN_STACKS_FULL;
+}
+
+struct tn_stacks_counts tn_stacks_count(struct tn_stacks *stacks)
+{
+    struct tn_stacks_counts counts = {.lost = tn_scroll_lost(&stacks->scroll)};
+
+    tn_spin_acquire(&stacks->lock);
+    counts.records = stacks->count;
+    counts.bytes = stacks->scroll.next * sizeof(uint64_t);
+    tn_spin_release(&stacks->lock);
+    TN_ASSERT(counts.bytes <= (stacks->scroll.word_count + 1) * sizeof(uint64_t));
+    return counts;
 }
 
 enum tn_scroll_answer tn_stacks_read(const struct tn_scroll_reader *reader, uint32_t id,

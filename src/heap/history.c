@@ -138,11 +138,13 @@ static TN_APART void put_live(struct tn_history_writer *history, enum tn_history
 {
     struct words words = words_of(tn_block_address(block), block->units, block->requested);
     const bool is_next = history->log.base == block->sequence;
+    const bool has_stack =
+        tn_history_stack != 0 && !tn_ring_skips(history->log.ring, TN_HISTORY_SKIPS_STACKS);
     bool has_room;
 
     tn_history_flush(history); /* before its entry may be written */
     enter(tn_history_entry(block), block);
-    has_room = make_room(history, 2U + !is_next + (tn_history_stack != 0));
+    has_room = make_room(history, 2U + !is_next + has_stack);
     if (TN_UNLIKELY(!is_next)) {
         if (has_room)
             tn_ring_write(&history->log, tn_ring_first(TN_HISTORY_NUMBER, 0, block->sequence));
@@ -151,7 +153,7 @@ static TN_APART void put_live(struct tn_history_writer *history, enum tn_history
     }
     if (!has_room)
         history->run_begin = block->sequence + 1;
-    else if (tn_history_stack == 0)
+    else if (!has_stack)
         tn_ring_write_two(&history->log, tn_ring_first(kind, 1, words.value), words.second);
     else
         put_with_stack(history, kind, words, block->sequence);
@@ -197,10 +199,30 @@ void tn_history_free(struct tn_history_writer *history, struct tn_block *block, 
 void tn_history_free_by_guest(struct tn_ring *ring, const struct tn_block *block)
 {
     struct tn_history_entry *entry = tn_history_entry(block);
-    struct tn_ring_writer *log = tn_ring_enter(ring);
 
     TN_ASSERT(atomic_load(&entry->number) == block->sequence);
-    put_free(log, entry, block->sequence);
-    tn_ring_exit(log);
+    if (!tn_ring_skips(ring, TN_RING_SKIPS_OWN)) {
+        struct tn_ring_writer *log = tn_ring_enter(ring);
+
+        put_free(log, entry, block->sequence);
+        tn_ring_exit(log);
+    }
     atomic_store_explicit(&entry->number, 0, memory_order_release);
+}
+
+/* A reader, or a process killed here, has the earlier titles, or the new one with them. */
+void tn_history_annotate(const struct tn_block *block, uint32_t title)
+{
+    struct tn_history_entry *entry = tn_history_entry(block);
+    uint64_t titles;
+
+    TN_ASSERT(atomic_load(&entry->number) == block->sequence && title != 0);
+    _Static_assert(TN_HISTORY_ANNOTATIONS == 2, "halves of a word");
+    tn_history_begin_words(entry, block->sequence);
+    titles = atomic_load_explicit(&entry->titles, memory_order_relaxed);
+    if (titles == 0)
+        titles = title;
+    else
+        titles = (titles & UINT32_MAX) | (uint64_t)title << 32;
+    atomic_store_explicit(&entry->titles, titles, memory_order_release);
 }

@@ -49,6 +49,9 @@ enum {
     TN_HISTORY_ADDRESS_BITS = 48 - TN_BLOCK_BITS,
 };
 
+/* Among the events that a ring skips: the stacks of allocations. The table of live blocks has them. */
+#define TN_HISTORY_SKIPS_STACKS (UINT64_C(1) << 63)
+
 _Static_assert(TN_HISTORY_WASTE_BITS + 32 == 64 - TN_RING_VALUE_SHIFT, "the first word's value");
 
 /* The id of the stack that was taken for the thread's allocation under way; 0: none. */
@@ -88,6 +91,9 @@ void tn_history_free(struct tn_history_writer *history, struct tn_block *block, 
 
 /* The same, by the ring's writer for threads without one. */
 void tn_history_free_by_guest(struct tn_ring *ring, const struct tn_block *block);
+
+/* Adds an annotation, the id of a title, to a live block. The pool's lock is held. */
+void tn_history_annotate(const struct tn_block *block, uint32_t title);
 
 static TN_ALWAYS_INLINE struct tn_history_entry *tn_history_entry(const struct tn_block *block)
 {

@@ -31,6 +31,7 @@ enum {
     TN_HISTORY_TABLE_BYTES = 256 * TN_HISTORY_ENTRY_BYTES,
     TN_HISTORY_ENTRIES = 255,
     TN_HISTORY_NAME_WORDS = 4, /* of a pool's name: 31 bytes, and zeros behind them */
+    TN_HISTORY_ANNOTATIONS = 2, /* of a block: the first, and the newest */
 };
 
 /* A block's words stay when it is freed. */
@@ -40,9 +41,11 @@ struct tn_history_entry {
     atomic_uint_fast64_t requested; /* bytes */
     atomic_uint_fast64_t units;     /* of 512 bytes: what the block has */
     atomic_uint_fast64_t stack;     /* the id of its allocation's stack; 0: none was taken */
-    atomic_uint_fast64_t tagged;    /* the number of the block that has the tag; 0: none has */
+    /* The number of the block that the tag and the titles are of: an earlier one's may still be
+     * there. */
+    atomic_uint_fast64_t noted;
     atomic_uint_fast64_t tag;
-    uint64_t unused;
+    atomic_uint_fast64_t titles; /* its annotations, ids of titles: the first in the low half */
 };
 
 struct tn_history_table {
@@ -66,12 +69,23 @@ struct tn_history_tables {
     size_t count; /* with those that are spare */
 };
 
-/* Each block of the entry has a number of its own, so no free clears a tag. */
+/* From here on tag and titles are those of the block with this number: each block of the entry has
+ * a number of its own, so no free clears them. Each step leaves words of one block alone. The lock
+ * of the block's pool is held. */
+static inline void tn_history_begin_words(struct tn_history_entry *entry, uint64_t number)
+{
+    if (atomic_load_explicit(&entry->noted, memory_order_relaxed) == number)
+        return;
+    atomic_store_explicit(&entry->noted, 0, memory_order_release);
+    atomic_store_explicit(&entry->tag, 0, memory_order_release);
+    atomic_store_explicit(&entry->titles, 0, memory_order_release);
+    atomic_store_explicit(&entry->noted, number, memory_order_release);
+}
+
 static inline void tn_history_set_tag(struct tn_history_entry *entry, uint64_t number, uint64_t tag)
 {
-    atomic_store_explicit(&entry->tagged, 0, memory_order_release);
+    tn_history_begin_words(entry, number);
     atomic_store_explicit(&entry->tag, tag, memory_order_release);
-    atomic_store_explicit(&entry->tagged, number, memory_order_release);
 }
 
 /* The tag of the block with this number; 0: none, or it gets one at the moment. */
@@ -79,10 +93,10 @@ static inline uint64_t tn_history_tag(const struct tn_history_entry *entry, uint
 {
     uint64_t tag;
 
-    if (atomic_load_explicit(&entry->tagged, memory_order_acquire) != number)
+    if (atomic_load_explicit(&entry->noted, memory_order_acquire) != number)
         return 0;
     tag = atomic_load_explicit(&entry->tag, memory_order_acquire);
-    return atomic_load_explicit(&entry->tagged, memory_order_acquire) == number ? tag : 0;
+    return atomic_load_explicit(&entry->noted, memory_order_acquire) == number ? tag : 0;
 }
 
 /* Whose table it is. */

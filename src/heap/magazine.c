@@ -237,6 +237,17 @@ void tn_magazines_record(struct tn_magazines *magazines, const struct tn_history
     }
 }
 
+void tn_magazines_leave_pages(struct tn_magazines *magazines)
+{
+    for (size_t i = 0; i < TN_MAGAZINES; i++) {
+        struct tn_magazine *magazine =
+            atomic_load_explicit(&magazines->places[i], memory_order_relaxed);
+
+        if (magazine != NULL && tn_history_is_kept(&magazine->history))
+            tn_history_leave(&magazine->history);
+    }
+}
+
 void tn_magazine_settle(struct tn_magazines *magazines, struct tn_magazine *magazine,
                         struct tn_heap_counters *const *counters)
 {

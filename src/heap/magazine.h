@@ -191,6 +191,9 @@ uint64_t tn_magazines_count_rounds(const struct tn_magazines *magazines); /* clo
  * arena writes to; NULL: is not written any more. The arena is locked. */
 void tn_magazines_record(struct tn_magazines *magazines, const struct tn_history_writer *arenas);
 
+/* The magazines, which are closed, go on with new pages of the history. The arena is locked. */
+void tn_magazines_leave_pages(struct tn_magazines *magazines);
+
 /* Of a closed magazine without rounds: adds what it has counted to the heaps' counters and begins
  * anew; its thread may lose it. */
 void tn_magazine_settle(struct tn_magazines *magazines, struct tn_magazine *magazine,

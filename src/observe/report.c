@@ -46,6 +46,7 @@ static const struct row rows[] = {
     ROW(segment_bytes, "addresses in segments", ROW_SET, true, false),
     ROW(own_segments, "segments of one block", ROW_SET, false, false),
     ROW(host_bytes, "host memory, process", ROW_STAT, true, true),
+    ROW(history_bytes, "memory of the history", ROW_NUMBER, true, true),
     ROW(inactive_blocks, "free runs beside blocks", ROW_COUNTS, false, false),
     ROW(inactive_bytes, "free bytes beside blocks", ROW_COUNTS, true, false),
     ROW(unused_bytes, "bytes in free chunks", ROW_COUNTS, true, false),

@@ -149,7 +149,10 @@ static struct tn_told_block block_of(uint64_t sequence, const uint64_t words[2])
 
     if (block.requested > block.bytes)
         block = (struct tn_history_block){.bytes = 0};
-    return (struct tn_told_block){sequence, block.address, block.bytes, block.requested, 0, 0};
+    return (struct tn_told_block){.sequence = sequence,
+                                  .address = block.address,
+                                  .bytes = block.bytes,
+                                  .requested = block.requested};
 }
 
 /* The allocations of a page behind the last number that stands between. */
@@ -327,6 +330,30 @@ static bool mention_events(struct mentions *mentions, const struct tn_told *told
     return added;
 }
 
+/* The annotations of an entry's block: the words are the block's where its number stands before and
+ * behind them. False: they cannot be read. */
+static bool read_annotations(const struct tn_told_source *source, size_t offset,
+                             struct tn_told_block *block)
+{
+    uint64_t number;
+    uint64_t titles;
+    const size_t at = offset + offsetof(struct tn_history_entry, noted);
+    const size_t titles_at = offset + offsetof(struct tn_history_entry, titles);
+
+    if (!source->read(source->context, at, &number, sizeof number))
+        return false;
+    if (number != block->sequence)
+        return true;
+    if (!source->read(source->context, titles_at, &titles, sizeof titles) ||
+        !source->read(source->context, at, &number, sizeof number))
+        return false;
+    if (number == block->sequence) {
+        block->annotations[0] = (uint32_t)titles;
+        block->annotations[1] = (uint32_t)(titles >> 32);
+    }
+    return true;
+}
+
 /* An entry of the table; *readable: whether it can be read. */
 static bool read_entry(const struct tn_told_source *source, size_t offset,
                        struct mentions *mentions, bool *readable)
@@ -346,8 +373,12 @@ static bool read_entry(const struct tn_told_source *source, size_t offset,
     if (words[UNITS] == 0 || words[UNITS] > UINT32_MAX ||
         words[REQUESTED] > words[UNITS] << TN_BLOCK_BITS)
         return true; /* no writer's */
-    mention.block = (struct tn_told_block){
-        number, words[ADDRESS], words[UNITS] << TN_BLOCK_BITS, words[REQUESTED], words[STACK], 0};
+    mention.block = (struct tn_told_block){.sequence = number,
+                                           .address = words[ADDRESS],
+                                           .bytes = words[UNITS] << TN_BLOCK_BITS,
+                                           .requested = words[REQUESTED],
+                                           .stack = words[STACK]};
+    *readable = read_annotations(source, offset, &mention.block);
     return add_mention(mentions, &mention);
 }
 
@@ -390,14 +421,18 @@ static bool read_tables(const struct tn_told_source *source, struct mentions *me
     return true;
 }
 
-/* Counts the pages that are missing: a page's serial says how many were taken up to then. */
-static void count_lost_pages(const struct pages *pages, struct tn_told *told)
+/* Counts the pages that are missing: a page's serial says how many were taken up to then. Pages that
+ * were cleared are not missing. */
+static void count_lost_pages(const struct pages *pages, uint64_t cleared, struct tn_told *told)
 {
-    uint64_t taken = 0;
+    uint64_t taken = cleared;
+    uint64_t seen = 0;
 
-    for (size_t i = 0; i < pages->count; i++)
+    for (size_t i = 0; i < pages->count; i++) {
         taken = tn_max(taken, pages->all[i].serial);
-    told->lost_pages = taken > pages->count ? taken - pages->count : 0;
+        seen += pages->all[i].serial > cleared;
+    }
+    told->lost_pages = taken - cleared > seen ? taken - cleared - seen : 0;
 }
 
 /* The blocks that were live at the cut, by all mentions of each. */
@@ -534,7 +569,7 @@ static bool retell(const struct tn_told_source *source, const struct tn_told_cut
     told->event_count = events.count;
     if (!done)
         return false;
-    count_lost_pages(pages, told);
+    count_lost_pages(pages, tn_ring_cleared(source->read, source->context), told);
     told->lost_events = tn_ring_lost(source->read, source->context);
     return mention_events(mentions, told) && tell_blocks(mentions, told) &&
            take_overlapped_out(told);

@@ -15,6 +15,7 @@
 
 #include "base/note.h"
 #include "base/ring.h"
+#include "heap/history_table.h"
 #include "tarn/status.h"
 #include "tarn/types.h"
 
@@ -25,6 +26,9 @@ struct tn_told_block {
     uint64_t requested;
     uint64_t stack; /* the id of its allocation's stack; 0: none was taken */
     uint64_t pool;  /* its number; 0: the log alone has the block, and says nothing of pools */
+    /* Of a live block: ids of titles, as of the reading; 0: no more. The last is the newest, where
+     * there were more. */
+    uint32_t annotations[TN_HISTORY_ANNOTATIONS];
 };
 
 struct tn_told_event {

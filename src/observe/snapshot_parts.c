@@ -99,6 +99,9 @@ void tn_snapshot_describe_device(const tarn_device *device, struct tn_snapshot *
     made->clock_offset = tn_clock_nanoseconds(CLOCK_REALTIME) - made->taken;
     made->events = NULL;
     made->event_count = 0;
+    made->ranges = NULL;
+    made->range_count = 0;
+    made->titles = (struct tn_titles){.places = NULL};
     made->stacks = (struct tn_snapshot_stacks){.memory = NULL};
     made->read.device = device->gpu.ordinal;
     made->record_stream_reuse = !device->no_record_stream_reuse;
@@ -113,6 +116,8 @@ void tn_snapshot_drop(struct tn_snapshot *snapshot)
 {
     if (snapshot != NULL) {
         tn_host_free(snapshot->events);
+        tn_host_free(snapshot->ranges);
+        tn_titles_free(&snapshot->titles);
         tn_snapshot_stacks_drop(&snapshot->stacks);
     }
     tn_host_free(snapshot);

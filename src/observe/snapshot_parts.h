@@ -8,6 +8,7 @@
 
 #include "heap/arena.h"
 #include "observe/snapshot_stacks.h"
+#include "observe/titles.h"
 #include "pools/device.h"
 #include "tarn/snapshot.h"
 
@@ -20,6 +21,7 @@ enum tn_trace_action {
     TN_TRACE_SEGMENT_UNMAP,
     TN_TRACE_OOM, /* the address: the bytes that the driver has free */
     TN_TRACE_SNAPSHOT,
+    TN_TRACE_ANNOTATE, /* a live block */
 };
 
 struct tn_trace_event {
@@ -30,6 +32,14 @@ struct tn_trace_event {
     uint64_t pool;    /* its number; 0: the default pool, or not known */
     uint64_t time_us; /* since 1970 */
     uint32_t stack;   /* of an allocation; 0: none */
+    const char *text; /* of blocks: their label, or the annotation. Ends with 0; the snapshot's */
+};
+
+/* The begin or the end of a range. */
+struct tn_trace_range {
+    bool ends;
+    uint64_t time_us; /* since 1970 */
+    const char *name; /* ends with 0; the snapshot's */
 };
 
 /* A snapshot as programs read it, and the settings that the device was opened with. */
@@ -39,6 +49,9 @@ struct tn_snapshot {
     uint64_t clock_offset;         /* what leads from this clock to the time since 1970 */
     struct tn_trace_event *events; /* what happened before; NULL: nobody has asked */
     size_t event_count;
+    struct tn_trace_range *ranges;
+    size_t range_count;
+    struct tn_titles titles; /* texts of the events and ranges */
     const uint32_t
         *block_stacks; /* the id of each block's stack, or 0; in the order of the blocks */
     const tarn_snapshot_block *blocks;

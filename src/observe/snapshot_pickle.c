@@ -52,6 +52,11 @@
     X(SEGMENT_UNMAP, "segment_unmap")                                                              \
     X(OOM, "oom")                                                                                  \
     X(SNAPSHOT, "snapshot")                                                                        \
+    X(ANNOTATE, "annotate")                                                                        \
+    X(NAME, "name")                                                                                \
+    X(STAGE, "stage")                                                                              \
+    X(START, "START")                                                                              \
+    X(END, "END")                                                                                  \
     X(BLOCKS, "blocks")
 
 enum word {
@@ -173,6 +178,7 @@ static void put_event(struct pickling *pickling, const struct tn_trace_event *ev
         [TN_TRACE_SEGMENT_UNMAP] = SEGMENT_UNMAP,
         [TN_TRACE_OOM] = OOM,
         [TN_TRACE_SNAPSHOT] = SNAPSHOT,
+        [TN_TRACE_ANNOTATE] = ANNOTATE,
     };
     struct tn_pickle *pickle = &pickling->pickle;
 
@@ -188,7 +194,10 @@ static void put_event(struct pickling *pickling, const struct tn_trace_event *ev
     put_word(pickle, COMPILE_CONTEXT);
     put_word(pickle, NOT_KNOWN);
     put_word(pickle, USER_METADATA);
-    put_word(pickle, EMPTY);
+    if (event->text[0] == '\0')
+        put_word(pickle, EMPTY);
+    else
+        tn_pickle_string(pickle, event->text);
     put_frames(pickling, event->stack);
     tn_pickle_end_dict(pickle);
 }
@@ -207,6 +216,26 @@ static void put_traces(struct pickling *pickling)
         for (size_t i = 0; ordinal == device && i < snapshot->event_count; i++)
             put_event(pickling, &snapshot->events[i]);
         tn_pickle_end_list(pickle);
+    }
+    tn_pickle_end_list(pickle);
+}
+
+static void put_ranges(struct tn_pickle *pickle, const struct tn_snapshot *snapshot)
+{
+    tn_pickle_string(pickle, "external_annotations");
+    tn_pickle_begin_list(pickle);
+    for (size_t i = 0; i < snapshot->range_count; i++) {
+        const struct tn_trace_range *range = &snapshot->ranges[i];
+
+        tn_pickle_begin_dict(pickle);
+        put_word(pickle, NAME);
+        tn_pickle_string(pickle, range->name);
+        put_word(pickle, STAGE);
+        put_word(pickle, range->ends ? END : START);
+        put_word(pickle, DEVICE);
+        tn_pickle_integer(pickle, snapshot->read.device);
+        put_integer(pickle, TIME_US, range->time_us);
+        tn_pickle_end_dict(pickle);
     }
     tn_pickle_end_list(pickle);
 }
@@ -302,9 +331,7 @@ static void put_all(struct pickling *pickling)
     put_segments(pickling);
     put_traces(pickling);
     put_settings(pickle, pickling->snapshot);
-    tn_pickle_string(pickle, "external_annotations");
-    tn_pickle_begin_list(pickle);
-    tn_pickle_end_list(pickle);
+    put_ranges(pickle, pickling->snapshot);
     tn_pickle_end_dict(pickle);
 }
 

@@ -11,6 +11,7 @@
 #include "base/host.h"
 #include "heap/history.h"
 #include "observe/retell.h"
+#include "observe/told_ranges.h"
 
 /* Pool and stream of a writer, or of a block. */
 struct owner {
@@ -32,6 +33,9 @@ struct tracing {
     struct owners blocks;
     struct owners streams; /* by ids; stream_id is the handle */
     uint64_t default_pool; /* its number */
+    struct tn_titles titles;
+    struct tn_trace_range *ranges;
+    size_t range_count;
     struct tn_trace_event *events;
     size_t count;
 };
@@ -167,7 +171,7 @@ static void find_blocks(struct tracing *tracing)
 }
 
 static void put(struct tracing *tracing, enum tn_trace_action action, uint64_t address,
-                uint64_t bytes, const struct owner *owner, uint64_t time)
+                uint64_t bytes, const struct owner *owner, uint64_t time, const char *text)
 {
     const struct owner *stream = find(&tracing->streams, owner->stream_id);
 
@@ -178,8 +182,24 @@ static void put(struct tracing *tracing, enum tn_trace_action action, uint64_t a
         .stream = stream != NULL ? stream->stream_id : owner->stream_id,
         .pool = owner->pool == tracing->default_pool ? 0 : owner->pool,
         .time_us = (tracing->snapshot->clock_offset + time) / 1000,
+        .text = text,
     };
     tracing->count += 1;
+}
+
+static void put_annotation(struct tracing *tracing, const struct tn_told_event *event)
+{
+    const uint64_t *operands = event->note.operands;
+    const struct owner *known = find(&tracing->blocks, operands[0]);
+    const tarn_snapshot_segment *segment = segment_at(&tracing->snapshot->read, operands[1]);
+    struct owner owner = {.pool = event->note.pool};
+
+    if (known != NULL)
+        owner = *known;
+    else if (segment != NULL)
+        owner.stream_id = segment->stream_id;
+    put(tracing, TN_TRACE_ANNOTATE, operands[1], owner.block != NULL ? owner.block->requested : 0,
+        &owner, event->since, tn_titles_text(&tracing->titles, operands[2]));
 }
 
 static void put_note(struct tracing *tracing, const struct tn_told_event *event)
@@ -189,23 +209,26 @@ static void put_note(struct tracing *tracing, const struct tn_told_event *event)
 
     if (note->note == TN_NOTE_MAPPED)
         put(tracing, TN_TRACE_SEGMENT_MAP, note->operands[0], note->operands[1], &owner,
-            event->since);
+            event->since, "");
     else if (note->note == TN_NOTE_MOVED)
         put(tracing, TN_TRACE_SEGMENT_MAP, note->operands[1], note->operands[2], &owner,
-            event->since);
+            event->since, "");
     else if (note->note == TN_NOTE_UNMAPPED)
         put(tracing, TN_TRACE_SEGMENT_UNMAP, note->operands[0], note->operands[1], &owner,
-            event->since);
+            event->since, "");
     else if (note->note == TN_NOTE_OUT_OF_MEMORY)
-        put(tracing, TN_TRACE_OOM, note->operands[1], note->operands[0], &owner, event->since);
+        put(tracing, TN_TRACE_OOM, note->operands[1], note->operands[0], &owner, event->since, "");
     else if (note->note == TN_NOTE_SNAPSHOT)
-        put(tracing, TN_TRACE_SNAPSHOT, 0, 0, &owner, event->since);
+        put(tracing, TN_TRACE_SNAPSHOT, 0, 0, &owner, event->since, "");
+    else if (note->note == TN_NOTE_ANNOTATED)
+        put_annotation(tracing, event);
 }
 
 static void put_event(struct tracing *tracing, const struct tn_told_event *event)
 {
     const struct tn_told_block *block = &event->block;
     const struct owner owner = owner_of(tracing, event);
+    const char *label;
 
     if (event->kind == TN_HISTORY_NOTE) {
         put_note(tracing, event);
@@ -215,13 +238,16 @@ static void put_event(struct tracing *tracing, const struct tn_told_event *event
         block = owner.block;
     if (block->bytes == 0)
         return; /* not known */
+    label = tn_titles_label(&tracing->titles, block->stack);
     if (event->kind != TN_HISTORY_FREE) {
-        put(tracing, TN_TRACE_ALLOC, block->address, block->requested, &owner, event->since);
+        put(tracing, TN_TRACE_ALLOC, block->address, block->requested, &owner, event->since, label);
         tracing->events[tracing->count - 1].stack = (uint32_t)block->stack;
         return;
     }
-    put(tracing, TN_TRACE_FREE_REQUESTED, block->address, block->requested, &owner, event->since);
-    put(tracing, TN_TRACE_FREE_COMPLETED, block->address, block->requested, &owner, event->since);
+    put(tracing, TN_TRACE_FREE_REQUESTED, block->address, block->requested, &owner, event->since,
+        label);
+    put(tracing, TN_TRACE_FREE_COMPLETED, block->address, block->requested, &owner, event->since,
+        label);
 }
 
 static uint64_t number_of_default(const tarn_snapshot *snapshot)
@@ -255,12 +281,41 @@ static bool trace(struct tracing *tracing)
             put_event(tracing, &tracing->told->events[i]);
     }
     TN_ASSERT(tracing->count <= 2 * most);
-    return true;
+    return !tracing->titles.short_of_memory;
+}
+
+/* Adds the ranges up to the snapshot's moment. HOST_MEMORY */
+static tarn_status trace_ranges(struct tracing *tracing, struct tn_ring *ring)
+{
+    struct tn_told_ranges told;
+    tarn_status status = tn_retell_ranges(tn_ring_from_memory, ring, ring->page_count, &told);
+
+    if (status != TARN_OK)
+        return status;
+    tracing->ranges = tn_host_alloc(told.count + 1, sizeof *tracing->ranges);
+    for (size_t i = 0; i < told.count && tracing->ranges != NULL; i++) {
+        const struct tn_told_range *range = &told.all[i];
+
+        if (range->time > tracing->snapshot->taken)
+            continue;
+        tracing->ranges[tracing->range_count] = (struct tn_trace_range){
+            .ends = range->ends,
+            .time_us = (tracing->snapshot->clock_offset + range->time) / 1000,
+            .name = tn_titles_text(&tracing->titles, range->title),
+        };
+        tracing->range_count += 1;
+    }
+    TN_ASSERT(tracing->range_count <= told.count);
+    tn_told_ranges_free(&told);
+    if (tracing->ranges == NULL || tracing->titles.short_of_memory)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a snapshot's ranges");
+    return TARN_OK;
 }
 
 tarn_status tn_snapshot_trace(tarn_device *device, struct tn_snapshot *snapshot)
 {
     struct tn_history *history = &device->history;
+    const struct tn_scroll_reader reader = tn_stacking_reader(&history->stacking);
     struct tracing tracing = {.snapshot = snapshot};
     struct tn_told told;
     tarn_status status;
@@ -280,14 +335,25 @@ tarn_status tn_snapshot_trace(tarn_device *device, struct tn_snapshot *snapshot)
         return status;
     tn_told_sort_by_time(&told);
     tracing.told = &told;
-    if (trace(&tracing) && tn_snapshot_stacks_copy(&snapshot->stacks, device)) {
+    tracing.titles = tn_titles_new(&reader);
+    status = trace_ranges(&tracing, &history->ranges.ring);
+    if (status == TARN_OK &&
+        (!trace(&tracing) || !tn_snapshot_stacks_copy(&snapshot->stacks, device)))
+        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a snapshot's %zu events",
+                         told.event_count);
+    if (status == TARN_OK) {
         tn_host_free(snapshot->events);
+        tn_host_free(snapshot->ranges);
+        snapshot->ranges = tracing.ranges;
+        snapshot->range_count = tracing.range_count;
+        tn_titles_free(&snapshot->titles);
+        snapshot->titles = tracing.titles;
         snapshot->events = tracing.events;
         snapshot->event_count = tracing.count;
     } else {
         tn_host_free(tracing.events);
-        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a snapshot's %zu events",
-                         told.event_count);
+        tn_host_free(tracing.ranges);
+        tn_titles_free(&tracing.titles);
     }
     tn_host_free(tracing.writers.all);
     tn_host_free(tracing.blocks.all);

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/host.h"
 #include "driver/pinned.h"
+#include "observe/history_info.h"
 #include "pools/pool.h"
 #include "pools/totals.h"
 #include "pools/visit.h"
@@ -255,4 +256,5 @@ void tn_device_read_stats(tarn_device *device, bool walk, tarn_stats *stats)
     stats->reserved_bytes = atomic_load(&device->regions.reserved_bytes);
     stats->total_bytes = device->gpu.total_bytes;
     stats->host_bytes = host_bytes();
+    stats->history_bytes = tn_history_bytes(device);
 }

@@ -11,6 +11,7 @@
 #include "claims/fence.h"
 #include "heap/pool_index.h"
 #include "heap/rounding.h"
+#include "pools/ranges.h"
 #include "pools/stacking.h"
 #include "pools/callbacks.h"
 #include "pools/counters.h"
@@ -68,6 +69,7 @@ struct tn_history {
     struct tn_ring ring;
     struct tn_history_tables tables;
     struct tn_stacking stacking;
+    struct tn_ranges ranges;
     bool replays; /* whether they are among the events; immutable */
     tarn_device *next; /* with a history: guarded by the lock of pools/histories.c */
 };

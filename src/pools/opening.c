@@ -79,6 +79,7 @@ static tarn_status init_history(struct tn_history *history, const tarn_device_op
         plan.spare_bytes = 2 * history_bytes_default;
     }
     tn_stacking_plan(&plan, level, sample_bytes);
+    tn_ranges_plan(&plan);
     if (!tn_ring_file_make(&history->file, tn_ring_folder(folder, sizeof folder) ? folder : NULL,
                            &plan))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a history of %llu bytes",
@@ -91,8 +92,12 @@ static tarn_status init_history(struct tn_history *history, const tarn_device_op
         goto remove_file;
     if (plan.first_pages != 0)
         tn_ring_reserve_by(&history->ring, plan.first_pages, tn_ring_file_reserve, &history->file);
+    if (!tn_ranges_init(&history->ranges, &history->file))
+        goto drop_ring;
     if (tn_stacking_init(&history->stacking, &history->file, level, sample_bytes))
         return TARN_OK;
+    tn_ranges_fini(&history->ranges);
+drop_ring:
     tn_ring_drop(&history->ring);
 remove_file:
     tn_ring_file_remove(&history->file);
@@ -104,6 +109,7 @@ static void fini_history(struct tn_history *history)
     if (history->file.head == NULL)
         return;
     tn_stacking_fini(&history->stacking);
+    tn_ranges_fini(&history->ranges);
     tn_ring_drop(&history->ring);
     tn_ring_file_remove(&history->file);
 }

@@ -9,22 +9,53 @@
 #include "base/thread.h"
 
 enum {
-    FRAMES = 32,               /* of a stack, at most */
-    MODULE_BYTES = 1 << 18,    /* some thousand modules */
-    STACK_BYTES_MIN = 1 << 20, /* eight thousand stacks */
-    FRAMES_BEFORE = 8,         /* of the library's own, up to the public function */
+    FRAMES = 32,                /* of a stack, at most */
+    MODULE_BYTES = 1 << 18,     /* some thousand modules */
+    MODULE_BYTES_MIN = 1 << 16, /* where no stacks are wanted yet */
+    STACK_BYTES_MIN = 1 << 20,  /* eight thousand stacks */
+    TITLE_BYTES_MIN = 1 << 16,  /* some hundred labels, where no stacks are wanted */
+    FRAMES_BEFORE = 8,          /* of the library's own, up to the public function */
 };
 
 atomic_uint tn_stacking_count;
 
-_Thread_local struct tn_sample tn_stacking_sample __attribute__((tls_model("initial-exec")));
 _Thread_local const void *tn_stacking_caller __attribute__((tls_model("initial-exec")));
+/* Without stacks a thread never counts so far. */
+_Thread_local struct tn_sample tn_stacking_sample
+    __attribute__((tls_model("initial-exec"))) = {.left = INT64_MAX};
+
+/* Of a thread with a label: its sample, meanwhile. */
+static _Thread_local struct tn_label *own_label __attribute__((tls_model("initial-exec")));
+static _Thread_local struct tn_sample kept_sample __attribute__((tls_model("initial-exec")));
+
+struct tn_label *tn_stacking_label(void)
+{
+    return own_label;
+}
+
+void tn_stacking_set_label(struct tn_label *label)
+{
+    TN_ASSERT(own_label == NULL || atomic_load(&tn_stacking_count) > 0);
+    if (label != NULL && own_label == NULL) {
+        kept_sample = tn_stacking_sample;
+        tn_stacking_sample.left = 0;
+        atomic_fetch_add(&tn_stacking_count, 1);
+    } else if (label == NULL && own_label != NULL) {
+        tn_stacking_sample = kept_sample;
+        atomic_fetch_sub(&tn_stacking_count, 1);
+    }
+    own_label = label;
+}
 
 void tn_stacking_plan(struct tn_ring_plan *plan, enum tn_stack_level level, uint64_t sample_bytes)
 {
-    if (level == TN_STACK_NONE)
-        return;
     TN_ASSERT(sample_bytes > 0);
+    if (level == TN_STACK_NONE) {
+        plan->area_bytes[TN_STACKING_STACKS] =
+            tn_max(TITLE_BYTES_MIN, plan->page_count / 16 * TN_RING_PAGE_BYTES);
+        plan->area_bytes[TN_STACKING_MODULES] = MODULE_BYTES_MIN;
+        return;
+    }
     plan->area_bytes[TN_STACKING_STACKS] =
         tn_max(STACK_BYTES_MIN, plan->page_count / 4 * TN_RING_PAGE_BYTES);
     plan->area_bytes[TN_STACKING_MODULES] = MODULE_BYTES;
@@ -36,10 +67,10 @@ bool tn_stacking_init(struct tn_stacking *stacking, const struct tn_ring_file *f
 {
     const uint64_t *bytes = file->head->area_bytes;
 
-    *stacking = (struct tn_stacking){.settings = {.level = level, .most = FRAMES},
-                                     .sample_bytes = level != TN_STACK_NONE ? sample_bytes : 0};
-    if (level == TN_STACK_NONE)
-        return true;
+    static atomic_uint_fast64_t serials;
+
+    *stacking = (struct tn_stacking){.wanted_bytes = sample_bytes,
+                                     .told_bytes = &file->head->notes[TN_STACKING_STACKS]};
     if (!tn_stacks_init(&stacking->stacks, tn_ring_file_area(file, TN_STACKING_STACKS),
                         (size_t)bytes[TN_STACKING_STACKS]))
         return false;
@@ -48,30 +79,48 @@ bool tn_stacking_init(struct tn_stacking *stacking, const struct tn_ring_file *f
         tn_stacks_drop(&stacking->stacks);
         return false;
     }
-    atomic_fetch_add(&tn_stacking_count, 1);
+    stacking->serial = atomic_fetch_add(&serials, 1) + 1;
+    tn_stacking_set_level(stacking, level);
     return true;
+}
+
+void tn_stacking_set_level(struct tn_stacking *stacking, enum tn_stack_level level)
+{
+    enum tn_stack_level before;
+
+    TN_ASSERT(stacking->serial != 0 && level <= TN_STACK_UNWIND);
+    tn_spin_acquire(&stacking->lock);
+    before = (enum tn_stack_level)atomic_exchange(&stacking->level, level);
+    atomic_store(&stacking->sample_bytes, level != TN_STACK_NONE ? stacking->wanted_bytes : 0);
+    if (before == TN_STACK_NONE && level != TN_STACK_NONE) {
+        *stacking->told_bytes = stacking->wanted_bytes;
+        atomic_fetch_add(&tn_stacking_count, 1);
+    } else if (before != TN_STACK_NONE && level == TN_STACK_NONE) {
+        TN_ASSERT(atomic_load(&tn_stacking_count) > 0);
+        atomic_fetch_sub(&tn_stacking_count, 1);
+    }
+    tn_spin_release(&stacking->lock);
 }
 
 void tn_stacking_fini(struct tn_stacking *stacking)
 {
-    if (stacking->settings.level == TN_STACK_NONE)
-        return;
-    TN_ASSERT(atomic_load(&tn_stacking_count) > 0);
-    atomic_fetch_sub(&tn_stacking_count, 1);
+    TN_ASSERT(stacking->serial != 0);
+    tn_stacking_set_level(stacking, TN_STACK_NONE);
     tn_modules_drop(&stacking->modules);
     tn_stacks_drop(&stacking->stacks);
-    stacking->settings.level = TN_STACK_NONE;
+    *stacking = (struct tn_stacking){.serial = 0};
 }
 
 /* Whether the thread's next allocation is one of those that are taken. */
 static bool is_taken(const struct tn_stacking *stacking, uint64_t bytes)
 {
-    struct tn_sample *sample = &tn_stacking_sample;
+    struct tn_sample *sample = own_label == NULL ? &tn_stacking_sample : &kept_sample;
+    const uint64_t mean = atomic_load_explicit(&stacking->sample_bytes, memory_order_relaxed);
 
-    if (stacking->sample_bytes <= 1)
-        return stacking->sample_bytes == 1;
-    if (sample->mean_bytes != stacking->sample_bytes)
-        tn_sample_init(sample, stacking->sample_bytes, tn_thread_id());
+    if (mean <= 1)
+        return mean == 1;
+    if (sample->mean_bytes != mean)
+        tn_sample_init(sample, mean, tn_thread_id());
     return tn_sample_take(sample, bytes);
 }
 
@@ -92,22 +141,42 @@ static const void *find_frame(const void *frame, const void *caller)
     return NULL;
 }
 
-TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes, const void *caller,
-                                   const void *frame)
+/* The label's id in this history; kept until the label is used in another history. */
+static uint32_t id_of(struct tn_stacking *stacking, struct tn_label *label)
 {
+    TN_ASSERT(tn_label_has_text(label));
+    if (label->stacking != stacking->serial) {
+        label->id = tn_title_enter(&stacking->stacks, &label->title);
+        label->stacking = stacking->serial;
+    }
+    return label->id;
+}
+
+TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes,
+                                   struct tn_label *label, const void *caller, const void *frame)
+{
+    struct tn_stack_settings settings = {.level = TN_STACK_NONE, .most = FRAMES};
     struct tn_stack stack;
     bool is_new;
     uint32_t id;
 
     tn_stacking_caller = caller;
-    if (!is_taken(stacking, bytes))
-        return 0;
-    TN_ASSERT(stacking->settings.level != TN_STACK_NONE);
-    if (stacking->settings.level == TN_STACK_FRAMES)
+    stack.count = 0; /* the frames are not set: there are many */
+    if (label != NULL && stacking->serial != 0 && tn_label_has_text(label)) {
+        stack.frames[0] = tn_stack_title(TN_STACK_LABEL, id_of(stacking, label));
+        stack.count = 1;
+    }
+    if (is_taken(stacking, bytes))
+        settings.level =
+            (enum tn_stack_level)atomic_load_explicit(&stacking->level, memory_order_relaxed);
+    if (settings.level == TN_STACK_FRAMES)
         frame = find_frame(frame, caller);
-    tn_stack_take(&stack, &stacking->settings, caller, frame);
+    if (settings.level != TN_STACK_NONE)
+        tn_stack_take(&stack, &settings, caller, frame);
+    else if (stack.count == 0)
+        return 0;
     id = tn_stacks_enter(&stacking->stacks, &stack, &is_new);
-    if (is_new)
+    if (is_new && settings.level != TN_STACK_NONE)
         tn_modules_refresh(&stacking->modules);
     TN_ASSERT(id != 0);
     return id;
@@ -126,7 +195,9 @@ uint32_t tn_stacking_begin_call(const void *caller)
 
 uint32_t tn_stacking_of_growth(struct tn_stacking *stacking)
 {
-    struct tn_stack_settings settings = stacking->settings;
+    struct tn_stack_settings settings = {
+        .level = (enum tn_stack_level)atomic_load_explicit(&stacking->level, memory_order_relaxed),
+        .most = FRAMES};
     struct tn_stack stack;
     bool is_new;
     uint32_t id;
@@ -135,6 +206,7 @@ uint32_t tn_stacking_of_growth(struct tn_stacking *stacking)
         return settings.level == TN_STACK_NONE ? 0 : tn_history_stack;
     if (settings.level == TN_STACK_FRAMES)
         settings.level = TN_STACK_UNWIND;
+    stack.count = 0;
     tn_stack_take(&stack, &settings, tn_stacking_caller, NULL);
     id = tn_stacks_enter(&stacking->stacks, &stack, &is_new);
     if (is_new)

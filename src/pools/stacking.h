@@ -10,6 +10,11 @@
  * the thread's, for a stack begins there. Functions of the program's that the call runs may call, too:
  * who runs them keeps the word.
  *
+ * A thread may give its allocations a label, a text of the program's (pools/labels.h). The label is
+ * a title in front of the frames: so an allocation with a label has a stack, also where the device
+ * wants none, which is then the label alone. Threads without a label pay nothing: those with one
+ * have a sample with no byte left, so each of their allocations is looked at.
+ *
  * A callback of an allocation may allocate, too, on another device as well: the stack of the outer
  * allocation is not the inner one's.
  *
@@ -29,24 +34,43 @@
 #include "base/modules.h"
 #include "base/ring_file.h"
 #include "base/sample.h"
-#include "base/stacks.h"
+#include "base/title.h"
 #include "heap/history.h"
 
 /* The areas of a ring's file (base/ring_file.h). */
 enum { TN_STACKING_STACKS, TN_STACKING_MODULES };
 
+/* A text for allocations of a thread. */
+struct tn_label {
+    struct tn_label *outer; /* of the thread's own: pools/labels.h */
+    uint64_t stacking;      /* of the device that knows the title by the id; 0: none */
+    uint32_t id;
+    struct tn_title title; /* empty: no label, in the place of outer ones */
+};
+
+static inline bool tn_label_has_text(const struct tn_label *label)
+{
+    return label->title.count > 1; /* behind the head */
+}
+
+/* Zeroed: of a device without a history. */
 struct tn_stacking {
-    struct tn_stack_settings settings; /* level NONE: no stacks are taken */
-    uint64_t sample_bytes; /* 0: no stacks are taken; 1: of all allocations; see base/sample.h */
+    uint64_t serial;     /* never another's; 0: of no history */
+    struct tn_spin lock; /* of changes of the next two */
+    atomic_uint level;   /* NONE: no stacks are taken */
+    /* 0: no stacks are taken; 1: of all allocations; see base/sample.h */
+    atomic_uint_fast64_t sample_bytes;
+    uint64_t wanted_bytes; /* sample_bytes, where stacks are taken */
+    uint64_t *told_bytes;  /* the same, for readers of the file */
     struct tn_stacks stacks;
     struct tn_modules modules;
     atomic_bool has_new; /* stacks since modules were looked at */
 };
 
-/* Devices that want stacks. */
+/* Devices that want stacks, and threads that have a label. */
 extern atomic_uint tn_stacking_count;
 
-/* Adds the areas to the plan of a file, if any are wanted. */
+/* Adds the areas to the plan of a file. */
 void tn_stacking_plan(struct tn_ring_plan *plan, enum tn_stack_level level, uint64_t sample_bytes);
 
 /* In the areas of the file that was planned so. False: no memory. */
@@ -54,11 +78,25 @@ bool tn_stacking_init(struct tn_stacking *stacking, const struct tn_ring_file *f
                       enum tn_stack_level level, uint64_t sample_bytes);
 void tn_stacking_fini(struct tn_stacking *stacking);
 
-/* Of the calling thread. */
+/* From now on stacks are taken so. */
+void tn_stacking_set_level(struct tn_stacking *stacking, enum tn_stack_level level);
+
+/* Reads the stacks and titles. */
+static inline struct tn_scroll_reader tn_stacking_reader(struct tn_stacking *stacking)
+{
+    return (struct tn_scroll_reader){tn_scroll_from_memory, &stacking->stacks.scroll,
+                                     stacking->stacks.scroll.word_count * sizeof(uint64_t)};
+}
+
+/* Of the calling thread. Without bytes left: it has a label. */
 extern _Thread_local struct tn_sample tn_stacking_sample __attribute__((tls_model("initial-exec")));
 
 /* What the public function that the thread is in returns to, where a device wants stacks. */
 extern _Thread_local const void *tn_stacking_caller __attribute__((tls_model("initial-exec")));
+
+/* The label of the calling thread's allocations; NULL: none. */
+struct tn_label *tn_stacking_label(void);
+void tn_stacking_set_label(struct tn_label *label);
 
 /* Whether an allocation of so many bytes is certain to have no stack. Calls nothing: it stands in the
  * hot functions. */
@@ -67,7 +105,9 @@ static TN_ALWAYS_INLINE bool tn_stacking_passes(const struct tn_stacking *stacki
 {
     if (TN_LIKELY(atomic_load_explicit(&tn_stacking_count, memory_order_relaxed) == 0))
         return true;
-    if (tn_history_stack != 0 || tn_stacking_sample.mean_bytes != stacking->sample_bytes ||
+    if (tn_history_stack != 0 ||
+        tn_stacking_sample.mean_bytes !=
+            atomic_load_explicit(&stacking->sample_bytes, memory_order_relaxed) ||
         TN_UNLIKELY(tn_stacking_sample.left <= (int64_t)bytes))
         return false;
     tn_stacking_sample.left -= (int64_t)bytes;
@@ -76,10 +116,10 @@ static TN_ALWAYS_INLINE bool tn_stacking_passes(const struct tn_stacking *stacki
 }
 
 /* Where that is not certain: the id of the calling thread's stack, from the caller of the public
- * function on; 0: the allocation has none. frame: of a function at most eight calls inside of the
- * caller, which keeps its frame pointer. */
-uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes, const void *caller,
-                          const void *frame);
+ * function on; 0: the allocation has none. label: of the allocation; NULL: none. frame: of a function
+ * at most eight calls inside of the caller, which keeps its frame pointer. */
+uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes, struct tn_label *label,
+                          const void *caller, const void *frame);
 
 /* Begins a public function that may grow, and allocates no block of the caller's. Returns the stack
  * of an outer allocation, to be put back into tn_history_stack. */

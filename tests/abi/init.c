@@ -48,6 +48,8 @@ int main(void)
     TRY(tarn_stats, TARN_STATS_INIT);
     TRY(tarn_graph_memory_info, TARN_GRAPH_MEMORY_INFO_INIT);
     TRY(tarn_segment, TARN_SEGMENT_INIT);
+    TRY(tarn_history_settings, TARN_HISTORY_SETTINGS_INIT);
+    TRY(tarn_history_info, TARN_HISTORY_INFO_INIT);
     TRY(tarn_out_of_memory, TARN_OUT_OF_MEMORY_INIT);
     TRY(tarn_tracked, TARN_TRACKED_INIT);
     return failures != 0;

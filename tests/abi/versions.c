@@ -86,6 +86,19 @@ static void describe(tarn_device *device)
     EXPECT(strcmp(info.is.driver, getenv("TARN_DRIVER")) == 0);
 }
 
+static void look_at_history(tarn_device *device)
+{
+    GUARDED(tarn_history_info) info;
+    tarn_history_settings settings = TARN_HISTORY_SETTINGS_INIT;
+
+    REFUSED(settings, tarn_device_set_history(device, &settings));
+    EXPECT(tarn_device_set_history(device, &settings) != TARN_ERR_INVALID_ARGUMENT);
+    MAKE(info, (tarn_history_info)TARN_HISTORY_INFO_INIT);
+    OK(tarn_device_history_info(device, &info.is));
+    EXPECT_KEPT(info);
+    EXPECT(info.is.pages * 4096 == info.is.log_bytes);
+}
+
 static void read_statistics(tarn_device *device, tarn_pool *pool)
 {
     GUARDED(tarn_stats) stats;
@@ -201,6 +214,7 @@ int main(void)
 
     OK(tarn_pool_malloc(pool, 1000, 0, NULL, &address));
     describe(device);
+    look_at_history(device);
     read_statistics(device, pool);
     look_at_graph(device, graph);
     look_at_memory(pool, address);
@@ -217,6 +231,8 @@ int main(void)
     SAY(tarn_stats);
     SAY(tarn_graph_memory_info);
     SAY(tarn_segment);
+    SAY(tarn_history_settings);
+    SAY(tarn_history_info);
     SAY(tarn_out_of_memory);
     SAY(tarn_tracked);
     return 0;

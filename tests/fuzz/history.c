@@ -12,6 +12,10 @@
 #include "fuzz/fuzz.h"
 #include "heap/history.h"
 #include "observe/retell.h"
+#include "observe/titles.h"
+#include "observe/told_ranges.h"
+#include "pools/ranges.h"
+#include "pools/stacking.h"
 
 enum {
     CHANGE_BYTES = 12,
@@ -19,11 +23,15 @@ enum {
     PAGE_WORDS = TN_RING_PAGE_BYTES / 8,
     ENTRIES = 8,
     ENTRY_WORDS = TN_HISTORY_ENTRY_BYTES / 8,
-    FILE_BYTES = (PAGES + 1) * TN_RING_PAGE_BYTES + TN_RING_FIRST_PART_BYTES,
+    SCROLL_BYTES = TN_RING_PAGE_BYTES, /* of stacks and titles */
+    RANGE_PAGES = 2,
+    AREA_BYTES = SCROLL_BYTES + RANGE_PAGES * TN_RING_PAGE_BYTES,
+    AREAS_AT = (PAGES + 1) * TN_RING_PAGE_BYTES,
+    FILE_BYTES = AREAS_AT + AREA_BYTES + TN_RING_FIRST_PART_BYTES,
 };
 
 /* What a change changes. */
-enum { IN_HEAD, IN_PAGE_HEAD, IN_PAGE, IN_ENTRY, EVENT, LENGTH, HOW, CHANGES };
+enum { IN_HEAD, IN_PAGE_HEAD, IN_PAGE, IN_ENTRY, EVENT, LENGTH, HOW, IN_AREAS, CHANGES };
 
 const char *const fuzz_name = "history";
 
@@ -39,7 +47,7 @@ static void remove_file(void)
 
 static uint64_t *entry_of(uint64_t *all, size_t entry)
 {
-    return all + (PAGES + 1) * PAGE_WORDS + entry * ENTRY_WORDS;
+    return all + (AREAS_AT + AREA_BYTES) / 8 + entry * ENTRY_WORDS;
 }
 
 static void write_events(struct tn_ring_writer *writer, uint64_t number)
@@ -55,6 +63,25 @@ static void write_events(struct tn_ring_writer *writer, uint64_t number)
     tn_ring_put_two(writer, TN_HISTORY_ALLOC, UINT64_C(9) << 26, 2 << 20);
     tn_ring_put(writer, TN_HISTORY_NUMBER, 3);
     tn_ring_put_two(writer, TN_HISTORY_RESTORED, UINT64_C(2) << 26 | 24, 7);
+    tn_ring_put_more(writer, TN_HISTORY_NOTE, TN_NOTE_ANNOTATED,
+                     (const uint64_t[]){3, 1 << 20, TN_SCROLL_FIRST}, 3);
+}
+
+/* A title, which an annotation names, the stack of a labelled allocation, and a frame's name. */
+static void write_stacks(void *memory)
+{
+    struct tn_stacks stacks;
+    struct tn_stack stack = {.count = 2, .frames = {0, 0x1234}};
+    struct tn_title title;
+    bool is_new;
+
+    FUZZ_EXPECT(tn_stacks_init(&stacks, memory, SCROLL_BYTES));
+    FUZZ_EXPECT(tn_title_make(&title, "a label") == TN_TITLE_GOOD);
+    stack.frames[0] = tn_stack_title(TN_STACK_LABEL, tn_title_enter(&stacks, &title));
+    (void)tn_stacks_enter(&stacks, &stack, &is_new);
+    tn_title_make_frame(&title, 77, "file.py:12 forward");
+    (void)tn_title_enter(&stacks, &title);
+    tn_stacks_drop(&stacks);
 }
 
 static void make_good(void)
@@ -63,10 +90,19 @@ static void make_good(void)
     struct tn_ring_file made;
     struct tn_ring ring;
     struct tn_ring_writer writers[2];
+    struct tn_ranges ranges;
 
-    FUZZ_EXPECT(tn_ring_file_make(&made, NULL, &(struct tn_ring_plan){.page_count = PAGES}));
+    FUZZ_EXPECT(tn_ring_file_make(
+        &made, NULL,
+        &(struct tn_ring_plan){.page_count = PAGES,
+                               .area_bytes = {[TN_STACKING_STACKS] = SCROLL_BYTES,
+                                              [TN_RANGES] = RANGE_PAGES * TN_RING_PAGE_BYTES}}));
     FUZZ_EXPECT(tn_ring_init(&ring, tn_ring_file_pages(&made), PAGES, &counter));
     FUZZ_EXPECT(tn_ring_file_add_part(&made) != NULL);
+    FUZZ_EXPECT(tn_ranges_init(&ranges, &made));
+    FUZZ_EXPECT(tn_range_end(&ranges, tn_range_begin(&ranges, TN_SCROLL_FIRST)));
+    tn_ranges_fini(&ranges);
+    write_stacks(tn_ring_file_area(&made, TN_STACKING_STACKS));
     for (size_t i = 0; i < 2; i++) {
         writers[i] = tn_ring_new_writer(&ring);
         write_events(&writers[i], 100 * (i + 1));
@@ -83,6 +119,9 @@ static void make_good(void)
         entry[1] = (i + 1) << 20;
         entry[2] = 1000;
         entry[3] = 2;
+        entry[4] = TN_SCROLL_FIRST + 3; /* the stack behind the title */
+        entry[5] = entry[0];
+        entry[6] = TN_SCROLL_FIRST;
     }
 }
 
@@ -119,7 +158,7 @@ static void change(struct run *run, const uint8_t *bytes)
         page[8 + at % TN_RING_WORDS] = word;
         break;
     case IN_ENTRY:
-        entry_of(words, bytes[1])[at % 4] = word;
+        entry_of(words, bytes[1])[at % ENTRY_WORDS] = word;
         break;
     case EVENT: /* behind the page's last */
         if (page[1] < TN_RING_WORDS) {
@@ -130,8 +169,11 @@ static void change(struct run *run, const uint8_t *bytes)
     case LENGTH:
         run->bytes = ((size_t)bytes[1] << 16 | at) % (FILE_BYTES + 1);
         break;
-    default:
+    case HOW:
         run->by_file = true;
+        break;
+    default:
+        words[AREAS_AT / 8 + at % (AREA_BYTES / 8)] = word;
         break;
     }
 }
@@ -177,8 +219,10 @@ static void expect_good(const struct tn_told_source *source, const struct tn_tol
         const struct tn_told_event *event = &told->events[i];
 
         FUZZ_EXPECT(event->at < TN_RING_WORDS && event->block.requested <= event->block.bytes);
-        FUZZ_EXPECT(event->kind >= TN_HISTORY_ALLOC && event->kind <= TN_HISTORY_RESTORED);
-        FUZZ_EXPECT(event->kind == TN_HISTORY_FREE || event->block.bytes > 0);
+        FUZZ_EXPECT(event->kind == TN_HISTORY_NOTE ||
+                    (event->kind >= TN_HISTORY_ALLOC && event->kind <= TN_HISTORY_RESTORED));
+        FUZZ_EXPECT(event->kind == TN_HISTORY_FREE || event->kind == TN_HISTORY_NOTE ||
+                    event->block.bytes > 0);
         FUZZ_EXPECT(i == 0 || event->writer >= event[-1].writer);
     }
     FUZZ_EXPECT(told->broken_pages <= source->page_count);
@@ -223,6 +267,48 @@ static void expect_apart(const struct tn_told_source *source, const struct tn_to
     tn_told_free(&alone);
 }
 
+/* Where an area is, for a source of its own. */
+struct area {
+    const struct tn_told_source *source;
+    size_t offset;
+};
+
+static bool from_area(void *context, size_t offset, void *bytes, size_t count)
+{
+    const struct area *area = context;
+
+    return area->source->read(area->source->context, area->offset + offset, bytes, count);
+}
+
+/* Texts of whatever the blocks name are whole, and ranges end. */
+static void expect_texts(const struct tn_told_source *source, const struct tn_told *told)
+{
+    const size_t pages = source->page_count * TN_RING_PAGE_BYTES;
+    struct area stacks = {source, pages};
+    struct area range_pages = {source, pages + SCROLL_BYTES};
+    struct tn_titles titles =
+        tn_titles_new(&(struct tn_scroll_reader){from_area, &stacks, SCROLL_BYTES});
+    struct tn_told_ranges ranges;
+    struct tn_title title;
+
+    for (size_t i = 0; i < told->count; i++) {
+        FUZZ_EXPECT(tn_title_make(&title, tn_titles_label(&titles, told->blocks[i].stack)) ==
+                    TN_TITLE_GOOD);
+        for (size_t at = 0; at < TN_HISTORY_ANNOTATIONS; at++)
+            FUZZ_EXPECT(
+                tn_title_make(&title, tn_titles_text(&titles, told->blocks[i].annotations[at])) ==
+                TN_TITLE_GOOD);
+    }
+    FUZZ_EXPECT(tn_retell_ranges(from_area, &range_pages, RANGE_PAGES, &ranges) == TARN_OK);
+    FUZZ_EXPECT(ranges.count <= RANGE_PAGES * TN_RING_WORDS / 2);
+    for (size_t i = 0; i < ranges.count; i++)
+        FUZZ_EXPECT(tn_title_make(&title, tn_titles_text(&titles, ranges.all[i].title)) ==
+                    TN_TITLE_GOOD);
+    FUZZ_EXPECT(!titles.short_of_memory);
+    tn_told_ranges_free(&ranges);
+    tn_titles_free(&titles);
+}
+
 static void read_all(const struct tn_told_source *source)
 {
     const struct tn_told_cuts none = {.count = 0};
@@ -234,6 +320,8 @@ static void read_all(const struct tn_told_source *source)
     expect_good(source, &told);
     expect_same(source, &told);
     expect_apart(source, &told);
+    if (source->area_bytes == AREA_BYTES)
+        expect_texts(source, &told);
     tn_told_free(&told);
     FUZZ_EXPECT(tn_retell(source, &none, &told) == TARN_OK);
     expect_good(source, &told);

@@ -280,6 +280,8 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     void *other = NULL;
     tarn_block block;
     tarn_segment segment = TARN_SEGMENT_INIT;
+    tarn_history_info history = TARN_HISTORY_INFO_INIT;
+    tarn_history_settings settings = TARN_HISTORY_SETTINGS_INIT;
     size_t bytes;
     uint64_t mark;
 
@@ -288,6 +290,17 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     FORKED(tarn_free_on(address, m->stream));
     FORKED(tarn_record_stream(address, m->side));
     FORKED(tarn_block_at(address, &block));
+    FORKED(tarn_block_annotate(address, "text"));
+    FORKED(tarn_range_begin(pw.device, "range", &mark));
+    FORKED(tarn_range_end(pw.device, 0));
+    FORKED(tarn_device_clear_history(pw.device));
+    FORKED(tarn_device_set_history(pw.device, &settings));
+    FORKED(tarn_device_history_info(pw.device, &history));
+    FORKED(tarn_label_set("label"));
+    FORKED(tarn_label_push("label"));
+    FORKED(tarn_label_pop());
+    FORKED(tarn_label_get(NULL, 0, NULL));
+    FORKED(tarn_malloc_labeled(pw.device, NULL, 512, 0, m->stream, "label", &other));
     FORKED(tarn_segment_at(address, &segment));
     FORKED(tarn_malloc(pw.device, 512, m->stream, &other));
     FORKED(tarn_pool_malloc(pool, 512, 0, m->stream, &other));

@@ -49,12 +49,19 @@ static struct {
     tarn_stats stats;
     tarn_graph_memory_info memory;
     tarn_segment segment;
+    tarn_history_info history;
 } out = {
     .info.size = sizeof out.info,
     .stats.size = sizeof out.stats,
     .memory.size = sizeof out.memory,
     .segment.size = sizeof out.segment,
+    .history.size = sizeof out.history,
 };
+
+/* What the calls read. */
+static const struct {
+    tarn_history_settings history;
+} set = {.history.size = sizeof set.history};
 
 static tarn_graph *make_graph(void)
 {
@@ -134,6 +141,11 @@ static tarn_status take_bytes(const void *bytes, size_t count, void *user)
     return TARN_OK;
 }
 
+static void push_label(void)
+{
+    OK(tarn_label_push("label"));
+}
+
 static void add_callback(void)
 {
     OK(tarn_device_add_free_callback(world.device, say_no, &out));
@@ -165,6 +177,7 @@ static void open_again(void)
     X(tarn_audit_report, NULL, (with.audit, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))    \
     X(tarn_begin_allocate_to_pool, NULL,                                                           \
       (world.device, world.pool, tarn_filter_thread, NULL, &out.route))                            \
+    X(tarn_block_annotate, NULL, (with.block, "text"))                                             \
     X(tarn_block_at, NULL, (with.block, &out.block))                                               \
     X(tarn_block_set_tag, NULL, (with.block, 5))                                                   \
     X(tarn_calloc, NULL, (world.device, 4, MIB, world.stream, &out.address))                       \
@@ -183,6 +196,9 @@ static void open_again(void)
     X(tarn_device_default_pool, NULL, (world.device, &out.pool))                                   \
     X(tarn_device_describe, NULL, (world.device, &out.info))                                       \
     X(tarn_device_graph_memory, NULL, (world.device, &out.memory))                                 \
+    X(tarn_device_clear_history, NULL, (world.device))                                             \
+    X(tarn_device_set_history, NULL, (world.device, &set.history))                                 \
+    X(tarn_device_history_info, NULL, (world.device, &out.history))                                \
     X(tarn_device_largest, NULL, (world.device, NULL, world.stream, &out.bytes))                   \
     X(tarn_device_mark, NULL, (world.device, &out.mark))                                           \
     X(tarn_device_open, NULL, (0, NULL, &out.device))                                              \
@@ -217,10 +233,16 @@ static void open_again(void)
     X(tarn_graph_memory, NULL, (with.graphs[0], &out.memory))                                      \
     X(tarn_graph_replay, NULL, (with.graphs[0], world.stream))                                     \
     X(tarn_graph_update, begin_here, (with.graphs[0], with.capture))                               \
+    X(tarn_label_get, NULL, (out.text, sizeof out.text, NULL))                                     \
+    X(tarn_label_pop, push_label, ())                                                              \
+    X(tarn_label_push, NULL, ("label"))                                                            \
+    X(tarn_label_set, NULL, ("label"))                                                             \
     X(tarn_leaks_find, NULL, (world.device, NULL, &out.leaks))                                     \
     X(tarn_leaks_report, NULL, (with.leaks, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))    \
     X(tarn_malloc, NULL, (world.device, 4 * MIB, world.stream, &out.address))                      \
     X(tarn_malloc_aligned, NULL, (world.device, 4 * MIB, 4096, world.stream, &out.address))        \
+    X(tarn_malloc_labeled, NULL,                                                                   \
+      (world.device, NULL, 4 * MIB, 0, world.stream, "label", &out.address))                       \
     X(tarn_pool_add_peer, NULL, (world.pool, 0))                                                   \
     X(tarn_pool_blocks, NULL, (world.pool, &out.blocks))                                           \
     X(tarn_pool_check_live, NULL, (world.pool, NULL, 0, &out.live_diff))                           \
@@ -237,6 +259,8 @@ static void open_again(void)
     X(tarn_pool_trim, NULL, (world.pool, &out.bytes))                                              \
     X(tarn_pool_trim_to, NULL, (world.pool, 0, &out.bytes))                                        \
     X(tarn_pool_validate, NULL, (world.pool))                                                      \
+    X(tarn_range_begin, NULL, (world.device, "range", &out.mark))                                  \
+    X(tarn_range_end, NULL, (world.device, 0))                                                     \
     X(tarn_record_stream, NULL, (with.block, with.stream))                                         \
     X(tarn_segment_at, NULL, (with.block, &out.segment))                                           \
     X(tarn_snapshot_take, NULL, (world.device, NULL, &out.snapshot))                               \

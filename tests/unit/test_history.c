@@ -270,3 +270,42 @@ TEST(history, a_writer_without_a_ring_is_not_kept)
     tn_history_flush(&none);
     tn_history_leave(&none);
 }
+
+/* The annotations of the block's entry, and the number that they are of. */
+static void expect_annotations(size_t i, uint64_t number, const uint32_t ids[4])
+{
+    const struct tn_history_entry *entry = tn_history_entry(blocks[i]);
+
+    ck_assert_uint_eq(atomic_load(&entry->annotated), number);
+    for (size_t at = 0; at < 4; at++)
+        ck_assert_uint_eq((uint32_t)(atomic_load(&entry->titles[at / 2]) >> 32 * (at % 2)),
+                          ids[at]);
+}
+
+TEST(history, a_block_has_its_first_annotations_and_the_newest)
+{
+    allocate(0, 5, 1000);
+    expect_annotations(0, 0, (const uint32_t[]){0, 0, 0, 0});
+    tn_history_annotate(blocks[0], 100);
+    expect_annotations(0, 5, (const uint32_t[]){100, 0, 0, 0});
+    tn_history_annotate(blocks[0], 101);
+    expect_annotations(0, 5, (const uint32_t[]){100, 101, 0, 0});
+    tn_history_annotate(blocks[0], UINT32_MAX);
+    tn_history_annotate(blocks[0], 103);
+    expect_annotations(0, 5, (const uint32_t[]){100, 101, UINT32_MAX, 103});
+    tn_history_annotate(blocks[0], 104);
+    tn_history_annotate(blocks[0], 105);
+    expect_annotations(0, 5, (const uint32_t[]){100, 101, UINT32_MAX, 105});
+}
+
+TEST(history, the_next_block_of_a_record_has_annotations_of_its_own)
+{
+    allocate(0, 5, 1000);
+    for (uint32_t id = 100; id < 104; id++)
+        tn_history_annotate(blocks[0], id);
+    deallocate(0);
+    allocate(0, 6, 1000); /* the same again: in one event */
+    ck_assert_uint_eq(atomic_load(&tn_history_entry(blocks[0])->annotated), 5);
+    tn_history_annotate(blocks[0], 200);
+    expect_annotations(0, 6, (const uint32_t[]){200, 0, 0, 0});
+}

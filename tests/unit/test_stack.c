@@ -32,11 +32,13 @@ static const struct tn_stack_settings by_frames = {.level = TN_STACK_FRAMES,
 static uint64_t expected[DEEP + 1];
 
 static struct tn_stack stack;
+static size_t count_there; /* frames, before the stack is taken */
 
 /* In the place of a public function. */
 static TN_APART void take(const struct tn_stack_settings *settings)
 {
     expected[0] = (uint64_t)(uintptr_t)__builtin_return_address(0);
+    stack.count = count_there;
     tn_stack_take(&stack, settings, TN_STACK_CALLER_HERE, TN_STACK_FRAME_HERE);
     STAY;
 }
@@ -122,42 +124,42 @@ TEST(stacks, where_the_caller_is_not_found_it_is_all)
     const struct tn_stack_settings settings = {.level = TN_STACK_UNWIND,
                                                .most = TN_STACK_FRAMES_MAX};
 
+    stack.count = 0;
     tn_stack_take(&stack, &settings, (const void *)0x123456, NULL);
     ck_assert_uint_eq(stack.count, 1);
     ck_assert_uint_eq(stack.frames[0], 0x123456);
 }
 
-static uint64_t give_token(void *context)
+TEST(stacks, addresses_are_added_to_the_frames_that_are_there)
 {
-    return *(uint64_t *)context;
-}
+    const uint64_t title = tn_stack_title(TN_STACK_LABEL, 42);
+    struct tn_stack_settings settings = {.level = TN_STACK_FRAMES, .most = 4};
 
-TEST(stacks, a_token_is_the_first_frame_and_marked)
-{
-    uint64_t token = 42;
-    struct tn_stack_settings settings = {
-        .level = TN_STACK_FRAMES, .most = 4, .token = give_token, .context = &token};
-
+    stack.frames[0] = title;
+    count_there = 1;
     take_from(DEPTH, &settings);
     ck_assert_uint_eq(stack.count, 4);
-    ck_assert_uint_eq(stack.frames[0], TN_STACK_TOKEN | 42);
+    ck_assert_uint_eq(stack.frames[0], title);
     for (size_t i = 0; i < 3; i++)
         ck_assert_uint_eq(stack.frames[1 + i], expected[i]);
     settings.most = 1;
     take_from(DEPTH, &settings);
     ck_assert_uint_eq(stack.count, 1);
-    ck_assert_uint_eq(stack.frames[0], TN_STACK_TOKEN | 42);
     settings.level = TN_STACK_NONE;
     settings.most = 4;
     take_from(DEPTH, &settings);
     ck_assert_uint_eq(stack.count, 1);
-    token = 0; /* no interpreter runs */
-    settings.level = TN_STACK_CALLER;
-    take_from(DEPTH, &settings);
-    expect_frames(0, 1);
-    settings.most = 0;
-    take_from(DEPTH, &settings);
-    ck_assert_uint_eq(stack.count, 0);
+    ck_assert_uint_eq(stack.frames[0], title);
+    count_there = 0;
+}
+
+TEST(stacks, a_title_is_known_by_its_place)
+{
+    const uint64_t title = tn_stack_title(TN_STACK_LABEL, 42);
+
+    ck_assert_uint_eq(tn_stack_title_of(title, TN_STACK_LABEL), 42);
+    ck_assert_uint_eq(tn_stack_title_of(title | UINT64_C(1) << 32, TN_STACK_LABEL), 0);
+    ck_assert_uint_eq(tn_stack_title_of(title & ~TN_STACK_TITLE, TN_STACK_LABEL), 0);
 }
 
 /* The C library's answer about a thread. */
@@ -221,6 +223,7 @@ static void make_chain(struct frame *links)
 
 static size_t follow(const void *frame)
 {
+    stack.count = 0;
     tn_stack_take(&stack, &by_frames, (const void *)CODE, frame);
     for (size_t i = 0; i < stack.count; i++)
         ck_assert_uint_eq(stack.frames[i], CODE + i);

@@ -114,7 +114,7 @@ TEST(stacks, stacks_that_differ_in_one_frame_have_two_ids)
         other.frames[i] += 1;
         ck_assert_uint_ne(enter(&other), id);
         other = stack;
-        other.frames[i] ^= TN_STACK_TOKEN;
+        other.frames[i] ^= TN_STACK_TITLE;
         ck_assert_uint_ne(enter(&other), id);
         other = stack;
         other.frames[i] = stack.frames[(i + 1) % stack.count];
