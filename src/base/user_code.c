@@ -52,8 +52,8 @@ static void end_thread(void *mine)
     (void)mine;
     if (tn_user_code_innermost != NULL)
         end_process(
-            "tarn: a free-memory callback, an out-of-memory observer, a route's filter or a snapshot's "
-            "writer was left by longjmp, and its thread has ended; such functions return: the process "
+            "tarn: a free-memory callback, an out-of-memory observer, a route's filter, a snapshot's "
+            "writer or an interpreter's function was left by longjmp, and its thread has ended; such functions return: the process "
             "ends\n");
 }
 
@@ -120,10 +120,12 @@ static const char *const unwound[] = {
     "process ends\n",
     "tarn: a snapshot's writer was left by an exception, or ended its thread; a writer returns: the "
     "process ends\n",
+    "tarn: a function for an interpreter's frames was left by an exception, or ended its thread; such "
+    "a function returns: the process ends\n",
 };
 static const char jumped[] =
-    "tarn: a free-memory callback, an out-of-memory observer, a route's filter or a snapshot's writer "
-    "was left by longjmp, and this thread calls again; such functions return: the process ends\n";
+    "tarn: a free-memory callback, an out-of-memory observer, a route's filter, a snapshot's writer or "
+    "an interpreter's function was left by longjmp, and this thread calls again; such functions return: the process ends\n";
 
 void tn_user_code_check_left(const struct tn_user_code *code)
 {

@@ -23,7 +23,13 @@
 
 #include "base/hot.h"
 
-enum tn_user_function { TN_USER_FREE_CALLBACK, TN_USER_OBSERVER, TN_USER_FILTER, TN_USER_WRITER };
+enum tn_user_function {
+    TN_USER_FREE_CALLBACK,
+    TN_USER_OBSERVER,
+    TN_USER_FILTER,
+    TN_USER_WRITER,
+    TN_USER_INTERPRETER
+};
 
 enum { TN_USER_CODE_CANARIES = 8 };
 

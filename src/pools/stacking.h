@@ -31,6 +31,7 @@
 #include "base/sample.h"
 #include "base/title.h"
 #include "heap/history.h"
+#include "pools/interpreter.h"
 
 /* The areas of a ring's file (base/ring_file.h). */
 enum { TN_STACKING_STACKS, TN_STACKING_MODULES };
@@ -59,6 +60,7 @@ struct tn_stacking {
     uint64_t *told_bytes;  /* the same, for readers of the file */
     struct tn_stacks stacks;
     struct tn_modules modules;
+    struct tn_interpreter interpreter;
 };
 
 /* Devices that want stacks, and threads that have a label. */
