@@ -199,3 +199,17 @@ tarn_status tarn_device_clear_history(tarn_device *device)
     tn_recording_clear(device);
     return tn_leave(TARN_OK);
 }
+
+tarn_status tarn_device_set_interpreter(tarn_device *device, tarn_frame_token token,
+                                        tarn_frame_name name, void *user)
+{
+    const struct tn_interpreter_functions functions = {token, name, user};
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
+    if (tn_device_ring(device) == NULL)
+        return refuse_history();
+    return tn_leave(tn_interpreter_set(&device->history.stacking.interpreter,
+                                       token != NULL ? &functions : NULL));
+}

@@ -43,7 +43,8 @@ enum { TN_STACK_FRAMES_MAX = 64 };
 #define TN_STACK_TITLE (UINT64_C(1) << 63)
 
 enum tn_stack_title {
-    TN_STACK_LABEL = 0, /* of the allocation: see pools/stacking.h */
+    TN_STACK_LABEL = 0,   /* of the allocation: see pools/stacking.h */
+    TN_STACK_INTERPRETER, /* the frame of an interpreter: see pools/interpreter.h */
 };
 
 static inline uint64_t tn_stack_title(enum tn_stack_title what, uint32_t id)

@@ -53,8 +53,8 @@ static void end_thread(void *mine)
     if (tn_user_code_innermost != NULL)
         end_process(
             "tarn: a free-memory callback, an out-of-memory observer, a route's filter, a snapshot's "
-            "writer or a tracker was left by longjmp, and its thread has ended; such functions return: "
-            "the process ends\n");
+            "writer, a tracker or an interpreter's function was left by longjmp, and its thread has ended; such "
+            "functions return: the process ends\n");
 }
 
 static void make_key(void)
@@ -122,10 +122,12 @@ static const char *const unwound[] = {
     "process ends\n",
     "tarn: a tracker was left by an exception, or ended its thread; a tracker returns: the process "
     "ends\n",
+    "tarn: a function for an interpreter's frames was left by an exception, or ended its thread; such "
+    "a function returns: the process ends\n",
 };
 static const char jumped[] =
-    "tarn: a free-memory callback, an out-of-memory observer, a route's filter, a snapshot's writer "
-    "or a tracker was left by longjmp, and this thread calls again; such functions return: the process ends\n";
+    "tarn: a free-memory callback, an out-of-memory observer, a route's filter, a snapshot's writer, "
+    "a tracker or an interpreter's function was left by longjmp, and this thread calls again; such functions return: the process ends\n";
 
 void tn_user_code_check_left(const struct tn_user_code *code)
 {

@@ -29,6 +29,7 @@ enum tn_user_function {
     TN_USER_FILTER,
     TN_USER_WRITER,
     TN_USER_TRACKER,
+    TN_USER_INTERPRETER
 };
 
 enum { TN_USER_CODE_CANARIES = 8 };

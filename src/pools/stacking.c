@@ -106,6 +106,7 @@ void tn_stacking_fini(struct tn_stacking *stacking)
 {
     TN_ASSERT(stacking->serial != 0);
     tn_stacking_set_level(stacking, TN_STACK_NONE);
+    tn_interpreter_drop(&stacking->interpreter);
     tn_modules_drop(&stacking->modules);
     tn_stacks_drop(&stacking->stacks);
     *stacking = (struct tn_stacking){.serial = 0};
@@ -152,6 +153,17 @@ static uint32_t id_of(struct tn_stacking *stacking, struct tn_label *label)
     return label->id;
 }
 
+static void add_interpreter(struct tn_stacking *stacking, struct tn_stack *stack)
+{
+    const uint32_t title = tn_interpreter_title(&stacking->interpreter, &stacking->stacks);
+
+    TN_ASSERT(stack->count < FRAMES);
+    if (title == 0)
+        return;
+    stack->frames[stack->count] = tn_stack_title(TN_STACK_INTERPRETER, title);
+    stack->count += 1;
+}
+
 TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes,
                                    struct tn_label *label, const void *caller, const void *frame)
 {
@@ -169,6 +181,8 @@ TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes,
     if (is_taken(stacking, bytes))
         settings.level =
             (enum tn_stack_level)atomic_load_explicit(&stacking->level, memory_order_relaxed);
+    if (settings.level != TN_STACK_NONE)
+        add_interpreter(stacking, &stack);
     if (settings.level == TN_STACK_FRAMES)
         frame = find_frame(frame, caller);
     if (settings.level != TN_STACK_NONE)

@@ -36,6 +36,7 @@
 #include "base/sample.h"
 #include "base/title.h"
 #include "heap/history.h"
+#include "pools/interpreter.h"
 
 /* The areas of a ring's file (base/ring_file.h). */
 enum { TN_STACKING_STACKS, TN_STACKING_MODULES };
@@ -65,6 +66,7 @@ struct tn_stacking {
     struct tn_stacks stacks;
     struct tn_modules modules;
     atomic_bool has_new; /* stacks since modules were looked at */
+    struct tn_interpreter interpreter;
 };
 
 /* Devices that want stacks, and threads that have a label. */

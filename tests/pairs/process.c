@@ -294,6 +294,7 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     FORKED(tarn_range_begin(pw.device, "range", &mark));
     FORKED(tarn_range_end(pw.device, 0));
     FORKED(tarn_device_clear_history(pw.device));
+    FORKED(tarn_device_set_interpreter(pw.device, NULL, NULL, NULL));
     FORKED(tarn_device_set_history(pw.device, &settings));
     FORKED(tarn_device_history_info(pw.device, &history));
     FORKED(tarn_label_set("label"));

@@ -197,6 +197,7 @@ static void open_again(void)
     X(tarn_device_describe, NULL, (world.device, &out.info))                                       \
     X(tarn_device_graph_memory, NULL, (world.device, &out.memory))                                 \
     X(tarn_device_clear_history, NULL, (world.device))                                             \
+    X(tarn_device_set_interpreter, NULL, (world.device, NULL, NULL, NULL))                         \
     X(tarn_device_set_history, NULL, (world.device, &set.history))                                 \
     X(tarn_device_history_info, NULL, (world.device, &out.history))                                \
     X(tarn_device_largest, NULL, (world.device, NULL, world.stream, &out.bytes))                   \
