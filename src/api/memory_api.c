@@ -90,7 +90,7 @@ TN_HOT tarn_status tarn_malloc(tarn_device *device, size_t bytes, tarn_stream st
         return tn_bad_handle("device");
     if (TN_UNLIKELY(address == NULL || bytes - 1 >= TN_REQUEST_BYTES_MAX))
         return allocate_nothing(bytes, TN_BLOCK_BYTES_MIN, address);
-    if (!tn_stacking_passes(&device->history.stacking, bytes, TN_STACK_CALLER_HERE))
+    if (!tn_stacking_passes(&device->history.stacking, bytes))
         return serve_with_stack(device, bytes, stream, address, TN_STACK_CALLER_HERE);
     return tn_leave(tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, address));
 }
@@ -108,7 +108,7 @@ TN_HOT tarn_status tarn_pool_malloc(tarn_pool *pool, size_t bytes, size_t alignm
     if (TN_UNLIKELY(bytes == 0))
         return allocate_nothing(bytes, aligned, address);
     aligned = tn_max(aligned, TN_BLOCK_BYTES_MIN);
-    if (!tn_stacking_passes(&tn_pool_device(pool)->history.stacking, bytes, TN_STACK_CALLER_HERE))
+    if (!tn_stacking_passes(&tn_pool_device(pool)->history.stacking, bytes))
         return serve_pool_with_stack(pool, bytes, aligned, stream, address, TN_STACK_CALLER_HERE);
     return tn_leave(tn_serve(tn_pool_device(pool), pool, bytes, aligned, stream, address));
 }
@@ -125,7 +125,7 @@ tarn_status tarn_malloc_aligned(tarn_device *device, size_t bytes, size_t alignm
         return refuse_request(aligned, address);
     if (bytes == 0)
         return allocate_nothing(bytes, aligned, address);
-    if (!tn_stacking_passes(&device->history.stacking, bytes, TN_STACK_CALLER_HERE))
+    if (!tn_stacking_passes(&device->history.stacking, bytes))
         return serve_aligned_with_stack(device, bytes, tn_max(aligned, TN_BLOCK_BYTES_MIN), stream,
                                         address, TN_STACK_CALLER_HERE);
     if (aligned <= TN_BLOCK_BYTES_MIN)
@@ -197,8 +197,9 @@ static tarn_status serve_zeros(tarn_device *device, uint64_t bytes, tarn_stream 
     const uint32_t outer = tn_history_stack;
     tarn_status status;
 
-    if (!tn_stacking_passes(&device->history.stacking, bytes, caller))
+    if (!tn_stacking_passes(&device->history.stacking, bytes))
         (void)take_stack(device, bytes, caller, frame);
+    tn_stacking_caller = caller;
     status = tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, made);
     tn_history_stack = outer;
     return status;

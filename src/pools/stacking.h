@@ -102,8 +102,7 @@ void tn_stacking_set_label(struct tn_label *label);
 
 /* Whether an allocation of so many bytes is certain to have no stack. Calls nothing: it stands in the
  * hot functions. */
-static TN_ALWAYS_INLINE bool tn_stacking_passes(const struct tn_stacking *stacking, uint64_t bytes,
-                                                const void *caller)
+static TN_ALWAYS_INLINE bool tn_stacking_passes(const struct tn_stacking *stacking, uint64_t bytes)
 {
     if (TN_LIKELY(atomic_load_explicit(&tn_stacking_count, memory_order_relaxed) == 0))
         return true;
@@ -113,7 +112,7 @@ static TN_ALWAYS_INLINE bool tn_stacking_passes(const struct tn_stacking *stacki
         TN_UNLIKELY(tn_stacking_sample.left <= (int64_t)bytes))
         return false;
     tn_stacking_sample.left -= (int64_t)bytes;
-    tn_stacking_caller = caller;
+    tn_stacking_caller = TN_STACK_CALLER_HERE; /* of the function that this is part of */
     return true;
 }
 
