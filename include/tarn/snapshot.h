@@ -16,6 +16,7 @@
 #define TARN_SNAPSHOT_H
 
 #include "tarn/pool.h"
+#include "tarn/stats.h"
 #include "tarn/types.h"
 
 #ifdef __cplusplus
@@ -153,6 +154,56 @@ typedef tarn_status (*tarn_writer)(const void *bytes, size_t count, void *user);
  * has a part of the file. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_snapshot_write_pytorch(const tarn_snapshot *snapshot,
                                                                  tarn_writer writer, void *user);
+
+/* Blocks with one stack, pool and size, of which the second snapshot has more or fewer. LIVE and
+ * DISCARDED blocks count: those that their users have not freed. */
+typedef struct tarn_snapshot_change {
+    /* The allocations' callers, innermost first; NULL: no stack is known. An address is behind a
+     * call. A frame with the top bit is a token of an interpreter. */
+    const uint64_t *frames;
+    size_t frame_count;
+    /* the pool's number, and its name in the snapshot that has it */
+    uint64_t pool;
+    char pool_name[32];
+    /* of each block, as taken from the pool */
+    size_t block_bytes;
+    /* in the second snapshot less in the first; negative: fewer */
+    int64_t blocks;
+    int64_t bytes;
+} tarn_snapshot_change;
+
+/* Constant, and owned by the diff. */
+typedef struct tarn_snapshot_diff {
+    /* what has grown most comes first, and what has shrunk most last */
+    size_t count;
+    const tarn_snapshot_change *changes;
+    /* of all blocks */
+    int64_t blocks;
+    int64_t bytes;
+} tarn_snapshot_diff;
+
+/* Says by stack, pool and size what grew or shrank from one snapshot to the other. Without stacks
+ * (tarn_device_options.history_stacks) pool and size tell blocks apart. Stacks of two runs of a
+ * program differ, unless the system maps its code at the same addresses.
+ * *diff: owned by the caller; end it with tarn_snapshot_diff_destroy. Both snapshots may go.
+ *   INVALID_ARGUMENT  A snapshot or diff is NULL.
+ *                     The snapshots are of different devices.
+ *   HOST_MEMORY. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_snapshot_compare(const tarn_snapshot *before,
+                                                           const tarn_snapshot *after,
+                                                           tarn_snapshot_diff **diff);
+TARN_API void tarn_snapshot_diff_destroy(tarn_snapshot_diff *diff); /* NULL is allowed. */
+
+/* Writes the diff, as tarn_pool_report writes. Text: the sums, then a line for each change and one
+ * for each frame of its stack. JSON: an object with the same. A frame has its module, the place of
+ * the call in the module's file, and the function, where the module exports one.
+ *   INVALID_ARGUMENT  diff is NULL.
+ *                     buffer is NULL, and capacity is not 0.
+ *                     The format is unknown. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_snapshot_diff_report(const tarn_snapshot_diff *diff,
+                                                               tarn_report_format format,
+                                                               char *buffer, size_t capacity,
+                                                               size_t *length);
 
 #ifdef __cplusplus
 }

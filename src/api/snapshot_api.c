@@ -3,6 +3,7 @@
 
 #include "api/call.h"
 #include "observe/snapshot.h"
+#include "observe/snapshot_diff.h"
 #include "observe/snapshot_pickle.h"
 #include "observe/snapshot_trace.h"
 
@@ -52,4 +53,48 @@ tarn_status tarn_snapshot_write_pytorch(const tarn_snapshot *snapshot, tarn_writ
         return tn_bad_argument("writer is NULL: nobody takes the bytes");
     return tn_leave(tn_snapshot_write_pytorch((const struct tn_snapshot *)(const void *)snapshot,
                                               writer, user));
+}
+
+tarn_status tarn_snapshot_compare(const tarn_snapshot *before, const tarn_snapshot *after,
+                                  tarn_snapshot_diff **diff)
+{
+    TN_CALL(call);
+
+    if (!tn_call_begin(&call))
+        return call.status;
+    if (before == NULL || after == NULL)
+        return tn_bad_argument("a snapshot is NULL: there is nothing to compare");
+    if (diff == NULL)
+        return tn_bad_argument("diff is NULL: there is nowhere to put the result");
+    if (before->device != after->device)
+        return tn_bad_argument("the snapshots are of different devices");
+    return tn_leave(tn_snapshot_compare((const struct tn_snapshot *)(const void *)before,
+                                        (const struct tn_snapshot *)(const void *)after, diff));
+}
+
+void tarn_snapshot_diff_destroy(tarn_snapshot_diff *diff)
+{
+    if (tn_call_goes_on())
+        tn_snapshot_diff_drop((struct tn_snapshot_diff *)(void *)diff);
+}
+
+tarn_status tarn_snapshot_diff_report(const tarn_snapshot_diff *diff, tarn_report_format format,
+                                      char *buffer, size_t capacity, size_t *length)
+{
+    tarn_status status;
+    size_t written;
+    TN_CALL(call);
+
+    if (!tn_call_begin(&call))
+        return call.status;
+    status = tn_check_report(format, buffer, capacity);
+    if (diff == NULL)
+        return tn_bad_argument("diff is NULL: there is nothing to report");
+    if (status != TARN_OK)
+        return status;
+    written = tn_snapshot_diff_write((const struct tn_snapshot_diff *)(const void *)diff, format,
+                                     buffer, capacity);
+    if (length != NULL)
+        *length = written;
+    return TARN_OK;
 }

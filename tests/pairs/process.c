@@ -274,6 +274,7 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     tarn_layout *layout = NULL;
     tarn_snapshot *snapshot = NULL;
     tarn_leaks *leaks = NULL;
+    tarn_snapshot_diff *snapshot_diff = NULL;
     tarn_live_diff *diff = NULL;
     tarn_pool *made = NULL;
     void *address = pw.blocks[m->blocks[0]].address;
@@ -316,6 +317,7 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     FORKED(tarn_snapshot_take(pw.device, NULL, &snapshot));
     FORKED(tarn_snapshot_add_history(snapshot, pw.device));
     FORKED(tarn_leaks_find(pw.device, NULL, &leaks));
+    FORKED(tarn_snapshot_compare(snapshot, snapshot, &snapshot_diff));
     FORKED(tarn_pool_stats(pool, &stats));
     FORKED(tarn_device_stats(pw.device, &stats));
     FORKED(tarn_device_mark(pw.device, &mark));

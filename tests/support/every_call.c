@@ -18,6 +18,7 @@ static struct {
     tarn_pool_list *pools;
     tarn_snapshot *snapshot;
     tarn_leaks *leaks;
+    tarn_snapshot_diff *snapshot_diff;
     tarn_delta *delta;
     void *block;
     tn_cu_stream stream; /* that nothing else uses */
@@ -40,6 +41,7 @@ static struct {
     tarn_pool_list *pools;
     tarn_snapshot *snapshot;
     tarn_leaks *leaks;
+    tarn_snapshot_diff *snapshot_diff;
     tarn_block block;
     tarn_driver_graph driver_graph;
     uint64_t mark;
@@ -95,6 +97,7 @@ void test_subjects_make(void)
     OK(tarn_device_pools(world.device, &with.pools));
     OK(tarn_snapshot_take(world.device, NULL, &with.snapshot));
     OK(tarn_leaks_find(world.device, NULL, &with.leaks));
+    OK(tarn_snapshot_compare(with.snapshot, with.snapshot, &with.snapshot_diff));
     with.capture = test_capture_on(with.pool, world.side, TARN_CAPTURE_RELAXED);
 }
 
@@ -266,6 +269,9 @@ static void open_again(void)
     X(tarn_segment_at, NULL, (with.block, &out.segment))                                           \
     X(tarn_snapshot_take, NULL, (world.device, NULL, &out.snapshot))                               \
     X(tarn_snapshot_add_history, NULL, (with.snapshot, world.device))                              \
+    X(tarn_snapshot_compare, NULL, (with.snapshot, with.snapshot, &out.snapshot_diff))             \
+    X(tarn_snapshot_diff_report, NULL,                                                             \
+      (with.snapshot_diff, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))                     \
     X(tarn_snapshot_write_pytorch, NULL, (with.snapshot, take_bytes, NULL))                        \
     X(tarn_stream_retire, NULL, (world.device, with.stream))                                       \
     Y(tarn_audit_destroy, (with.audit))                                                            \
@@ -283,6 +289,7 @@ static void open_again(void)
     Y(tarn_pointer_class_name, ((tarn_pointer_class)0))                                            \
     Y(tarn_pointer_class_sentence, ((tarn_pointer_class)0))                                        \
     Y(tarn_snapshot_destroy, (with.snapshot))                                                      \
+    Y(tarn_snapshot_diff_destroy, (with.snapshot_diff))                                            \
     Y(tarn_status_name, (TARN_OK))                                                                 \
     Y(tarn_status_sentence, (TARN_OK))                                                             \
     Y(tarn_version, ())

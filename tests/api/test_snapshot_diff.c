@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Diffs of snapshots: without a history by pool and size, and each status. tests/unit has the rest. */
+#include "support/world.h"
+
+GROUP(refused, test_world_open, test_world_close)
+
+TEST(refused, without_a_history_a_diff_is_by_pool_and_size)
+{
+    tarn_snapshot *before;
+    tarn_snapshot *after;
+    tarn_snapshot_diff *diff;
+    void *blocks[2];
+
+    OK(tarn_snapshot_take(world.device, NULL, &before));
+    blocks[0] = test_alloc(world.pool, 1000, world.stream);
+    blocks[1] = test_malloc(1000);
+    OK(tarn_snapshot_take(world.device, NULL, &after));
+    OK(tarn_snapshot_compare(before, after, &diff));
+    ck_assert_uint_eq(diff->count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        ck_assert_uint_eq(diff->changes[i].block_bytes, 1024);
+        ck_assert_int_eq(diff->changes[i].blocks, 1);
+        OK(tarn_free(blocks[i]));
+    }
+    ck_assert_uint_ne(diff->changes[0].pool, diff->changes[1].pool);
+    tarn_snapshot_destroy(before);
+    tarn_snapshot_destroy(after);
+    tarn_snapshot_diff_destroy(diff);
+}
+
+TEST(refused, what_is_wrong_is_refused)
+{
+    tarn_snapshot *snapshot;
+    tarn_snapshot other;
+    tarn_snapshot_diff *diff = NULL;
+    char text[10];
+
+    OK(tarn_snapshot_take(world.device, NULL, &snapshot));
+    other = *snapshot;
+    other.device = snapshot->device + 1;
+    STATUS(TARN_ERR_INVALID_ARGUMENT, tarn_snapshot_compare(NULL, snapshot, &diff));
+    STATUS(TARN_ERR_INVALID_ARGUMENT, tarn_snapshot_compare(snapshot, NULL, &diff));
+    STATUS(TARN_ERR_INVALID_ARGUMENT, tarn_snapshot_compare(snapshot, snapshot, NULL));
+    STATUS(TARN_ERR_INVALID_ARGUMENT, tarn_snapshot_compare(snapshot, &other, &diff));
+    ck_assert_ptr_null(diff);
+    STATUS(TARN_ERR_INVALID_ARGUMENT,
+           tarn_snapshot_diff_report(NULL, TARN_REPORT_TEXT, text, sizeof text, NULL));
+    OK(tarn_snapshot_compare(snapshot, snapshot, &diff));
+    STATUS(TARN_ERR_INVALID_ARGUMENT,
+           tarn_snapshot_diff_report(diff, TARN_REPORT_TEXT, NULL, sizeof text, NULL));
+    STATUS(TARN_ERR_INVALID_ARGUMENT,
+           tarn_snapshot_diff_report(diff, (tarn_report_format)7, text, sizeof text, NULL));
+    tarn_snapshot_diff_destroy(diff);
+    tarn_snapshot_destroy(snapshot);
+}
