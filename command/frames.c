@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/stacks.h"
+#include "base/title.h"
 #include "text.h"
 
 /* The frames of a stack; why there are none, or NULL. */
@@ -55,15 +55,29 @@ static void print_place(const struct symbol *symbol, uint64_t address, FILE *fil
     (void)fprintf(file, "+0x%" PRIx64, symbol->offset);
 }
 
+/* The text of a title among frames; empty: it cannot be read. */
+static const char *read_title(const struct history *history, uint64_t frame,
+                              struct tn_title_text *title)
+{
+    if (tn_title_read(&history->stacks, (uint32_t)frame, title) != TN_SCROLL_READ)
+        title->text[0] = '\0';
+    return title->text;
+}
+
+static void print_title(const struct history *history, uint64_t frame, FILE *file, int indent)
+{
+    struct tn_title_text title;
+
+    (void)fprintf(file, "%*s%s", indent, "",
+                  tn_stack_title_of(frame, TN_STACK_LABEL) != 0 ? "label: " : "");
+    text_put(file, read_title(history, frame, &title));
+    (void)fputc('\n', file);
+}
+
 static void print_frame(struct symbols *symbols, uint64_t frame, FILE *file, int indent)
 {
     struct symbol symbol;
 
-    if ((frame & TN_STACK_TOKEN) != 0) {
-        (void)fprintf(file, "%*sinterpreter's token 0x%" PRIx64 "\n", indent, "",
-                      frame & ~TN_STACK_TOKEN);
-        return;
-    }
     symbols_find(symbols, frame - 1, &symbol);
     for (unsigned i = 0; i < symbol.count; i++) {
         const bool is_last = i + 1 == symbol.count;
@@ -88,8 +102,12 @@ void frames_print(struct history *history, struct symbols *symbols, uint64_t sta
 
     if (none != NULL)
         (void)fprintf(file, "%*s(%s)\n", indent, "", none);
-    for (size_t i = 0; i < frames.count; i++)
-        print_frame(symbols, frames.frames[i], file, indent);
+    for (size_t i = 0; i < frames.count; i++) {
+        if ((frames.frames[i] & TN_STACK_TITLE) != 0)
+            print_title(history, frames.frames[i], file, indent);
+        else
+            print_frame(symbols, frames.frames[i], file, indent);
+    }
 }
 
 static void put_known(struct json *json, const char *key, const char *text)
@@ -98,17 +116,21 @@ static void put_known(struct json *json, const char *key, const char *text)
         json_text(json, key, text);
 }
 
+static void title_to_json(const struct history *history, uint64_t frame, struct json *json)
+{
+    struct tn_title_text title;
+
+    json_begin(json, NULL, '{');
+    json_text(json, tn_stack_title_of(frame, TN_STACK_LABEL) != 0 ? "label" : "interpreted",
+              read_title(history, frame, &title));
+    json_end(json, '}');
+}
+
 static void frame_to_json(struct symbols *symbols, uint64_t frame, struct json *json)
 {
     char build_id[HISTORY_BUILD_ID_BYTES] = "";
     struct symbol symbol;
 
-    if ((frame & TN_STACK_TOKEN) != 0) {
-        json_begin(json, NULL, '{');
-        json_number(json, "token", frame & ~TN_STACK_TOKEN);
-        json_end(json, '}');
-        return;
-    }
     symbols_find(symbols, frame - 1, &symbol);
     if (symbol.module != NULL)
         history_print_build_id(build_id, symbol.module);
@@ -138,7 +160,11 @@ void frames_to_json(struct history *history, struct symbols *symbols, uint64_t s
 
     (void)read_stack(history, stack, &frames);
     json_begin(json, "frames", '[');
-    for (size_t i = 0; i < frames.count; i++)
-        frame_to_json(symbols, frames.frames[i], json);
+    for (size_t i = 0; i < frames.count; i++) {
+        if ((frames.frames[i] & TN_STACK_TITLE) != 0)
+            title_to_json(history, frames.frames[i], json);
+        else
+            frame_to_json(symbols, frames.frames[i], json);
+    }
     json_end(json, ']');
 }

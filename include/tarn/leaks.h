@@ -50,7 +50,11 @@ typedef struct tarn_leak {
     /* The number of their stack in the device's history; 0: they have none. 1: the history had no
      * room for it. */
     uint64_t stack;
-    /* Addresses behind calls, the innermost first. */
+    /* The label of their allocations (history.h), which is part of the stack; empty: none. */
+    const char *label;
+    /* Frames of an interpreter (history.h), and addresses behind calls, the innermost first. */
+    const char *const *interpreted;
+    size_t interpreted_count;
     const uint64_t *frames;
     size_t frame_count;
 

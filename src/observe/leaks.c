@@ -22,6 +22,7 @@
 #include "heap/magazine.h"
 #include "heap/sequence.h"
 #include "observe/lists.h"
+#include "observe/titles.h"
 #include "pools/pool.h"
 #include "pools/visit.h"
 
@@ -58,7 +59,9 @@ struct tn_leaks {
     tarn_leaks read; /* first: programs have this address */
     tarn_leak *places;
     tarn_leak_pool *pools;
-    uint64_t *frames; /* TN_STACK_FRAMES_MAX of each place with a stack */
+    uint64_t *frames;        /* TN_STACK_FRAMES_MAX of each place with a stack */
+    const char **interpreted; /* as many */
+    struct tn_titles titles; /* the texts of these, and labels */
     struct tn_module *modules;
     size_t module_count;
     size_t module_capacity;
@@ -353,7 +356,8 @@ static void fill_place(struct tn_leaks *leaks, const struct finding *finding, si
     double estimated_blocks = 0;
     double estimated_bytes = 0;
 
-    *place = (tarn_leak){.stack = blocks[0].stack, .oldest = UINT64_MAX, .pools = pools};
+    *place = (tarn_leak){
+        .stack = blocks[0].stack, .label = "", .oldest = UINT64_MAX, .pools = pools};
     for (size_t i = 0; i < count; i++) {
         const uint64_t bytes = blocks[i].requested;
         const double weight = weight_of(leaks, &blocks[i]);
@@ -405,7 +409,6 @@ static bool fill_places(struct tn_leaks *leaks, struct finding *finding)
         pools += leaks->places[leaks->read.count - 1].pool_count;
     }
     TN_ASSERT(leaks->read.count == places);
-    qsort(leaks->places, places, sizeof *leaks->places, compare_places);
     return true;
 }
 
@@ -426,28 +429,52 @@ static struct tn_scroll_reader reader_of(struct tn_scroll *scroll)
                                      scroll->word_count * sizeof(uint64_t)};
 }
 
+/* A frame of the place's stack: its label, a text, or an address. */
+static void add_frame(struct tn_titles *titles, tarn_leak *place, uint64_t frame, uint64_t **frames,
+                      const char ***interpreted)
+{
+    if (tn_stack_title_of(frame, TN_STACK_LABEL) != 0) {
+        place->label = tn_titles_text(titles, (uint32_t)frame);
+    } else if ((frame & TN_STACK_TITLE) != 0) {
+        *(*interpreted)++ = tn_titles_text(titles, (uint32_t)frame);
+        place->interpreted_count += 1;
+    } else {
+        *(*frames)++ = frame;
+        place->frame_count += 1;
+    }
+}
+
 /* False: no memory. */
 static bool read_stacks(struct tn_leaks *leaks, const struct tn_ring_file *file)
 {
     struct tn_scroll scroll = scroll_of(file, TN_STACKING_STACKS);
     const struct tn_scroll_reader reader = reader_of(&scroll);
+    const char **interpreted;
     uint64_t *frames;
 
     leaks->frames = tn_host_alloc_unset(leaks->read.count, sizeof(uint64_t[TN_STACK_FRAMES_MAX]));
+    leaks->interpreted =
+        tn_host_alloc_unset(leaks->read.count, sizeof(char *[TN_STACK_FRAMES_MAX]));
+    leaks->titles = tn_titles_new(&reader);
     frames = leaks->frames;
-    for (size_t i = 0; i < leaks->read.count && frames != NULL; i++) {
+    interpreted = leaks->interpreted;
+    for (size_t i = 0; i < leaks->read.count && frames != NULL && interpreted != NULL; i++) {
         tarn_leak *place = &leaks->places[i];
         struct tn_stack stack;
 
         if (place->stack == 0 || place->stack > UINT32_MAX ||
             tn_stacks_read(&reader, (uint32_t)place->stack, &stack) != TN_SCROLL_READ)
             continue;
-        memcpy(frames, stack.frames, stack.count * sizeof *frames);
         place->frames = frames;
-        place->frame_count = stack.count;
-        frames += stack.count;
+        place->interpreted = interpreted;
+        for (size_t j = 0; j < stack.count; j++)
+            add_frame(&leaks->titles, place, stack.frames[j], &frames, &interpreted);
+        /* A label alone is of an allocation that was not chosen. */
+        if (leaks->read.sample_bytes > 1 && place->frame_count + place->interpreted_count == 0 &&
+            place->label[0] != '\0')
+            place->estimated = (tarn_leak_sum){0, 0};
     }
-    return leaks->frames != NULL;
+    return frames != NULL && interpreted != NULL && !leaks->titles.short_of_memory;
 }
 
 /* Whether a call of some frame is in the module. */
@@ -526,6 +553,8 @@ void tn_leaks_drop(tarn_leaks *leaks)
     tn_host_free(whole->places);
     tn_host_free(whole->pools);
     tn_host_free(whole->frames);
+    tn_host_free(whole->interpreted);
+    tn_titles_free(&whole->titles);
     tn_host_free(whole->modules);
     tn_host_free(whole->module_views);
     tn_host_free(whole);
@@ -541,13 +570,16 @@ static tarn_leaks *make(const tarn_device *device, struct finding *finding)
     if (made) {
         leaks->read.device = device->gpu.ordinal;
         leaks->read.contents = finding->contents;
-        leaks->read.sample_bytes = history->stacking.sample_bytes;
+        leaks->read.sample_bytes =
+            atomic_load_explicit(&history->stacking.sample_bytes, memory_order_relaxed);
         leaks->read.last_number = atomic_load_explicit(tn_sequence_counter(), memory_order_relaxed);
         made = finding->count == 0 || fill_places(leaks, finding);
         leaks->read.leaks = leaks->places;
     }
-    if (made && finding->count > 0 && history->stacking.settings.level != TN_STACK_NONE)
+    if (made && finding->count > 0 && history->file.head != NULL)
         made = read_stacks(leaks, &history->file) && read_modules(leaks, &history->file);
+    if (made && finding->count > 0)
+        qsort(leaks->places, leaks->read.count, sizeof *leaks->places, compare_places);
     drop_finding(finding);
     if (made)
         return &leaks->read;

@@ -77,10 +77,6 @@ static void put_frame(struct tn_text *text, const tarn_leaks *leaks, uint64_t fr
     const tarn_leak_module *module = tn_leaks_module(leaks, frame);
     const char *function;
 
-    if ((frame & TN_STACK_TOKEN) != 0) {
-        tn_put(text, "    token 0x%llx\n", (unsigned long long)(frame & ~TN_STACK_TOKEN));
-        return;
-    }
     if (module == NULL) { /* code of no file */
         tn_put(text, "    0x%llx\n", (unsigned long long)(frame - 1));
         return;
@@ -93,7 +89,11 @@ static void put_frame(struct tn_text *text, const tarn_leaks *leaks, uint64_t fr
 
 static void put_stack(struct tn_text *text, const tarn_leaks *leaks, const tarn_leak *place)
 {
-    if (place->frame_count == 0)
+    if (place->label[0] != '\0')
+        tn_put(text, "    label '%s'\n", place->label);
+    for (size_t i = 0; i < place->interpreted_count; i++)
+        tn_put(text, "    %s\n", place->interpreted[i]);
+    if (place->frame_count == 0 && place->interpreted_count == 0)
         tn_put(text, "    %s\n",
                place->stack == TN_STACKS_FULL ? "the history had no room for the stack"
                                               : "no stack");
@@ -218,7 +218,14 @@ static void put_place_object(struct tn_text *text, const tarn_leaks *leaks, cons
     put_sum_object(text, "in_graphs", &place->in_graphs);
     tn_put(text, ", ");
     put_sum_object(text, "discarded", &place->discarded);
-    tn_put(text, ", \"frames\": [");
+    tn_put(text, ", \"label\": ");
+    tn_put_string(text, place->label);
+    tn_put(text, ", \"interpreted\": [");
+    for (size_t i = 0; i < place->interpreted_count; i++) {
+        tn_put(text, i > 0 ? ", " : "");
+        tn_put_string(text, place->interpreted[i]);
+    }
+    tn_put(text, "], \"frames\": [");
     for (size_t i = 0; i < place->frame_count; i++) {
         tn_put(text, i > 0 ? ", " : "");
         put_frame_object(text, leaks, place->frames[i]);

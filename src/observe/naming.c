@@ -115,12 +115,8 @@ void tn_name_frame(const struct tn_naming *naming, uint64_t frame, struct tn_fra
     const char *symbol;
     char place[TN_FRAME_TEXT_MAX];
 
+    TN_ASSERT((frame & TN_STACK_TITLE) == 0);
     *name = (struct tn_frame_name){.path = "??"};
-    if ((frame & TN_STACK_TOKEN) != 0) {
-        (void)snprintf(name->function, sizeof name->function, "token 0x%llx",
-                       (unsigned long long)(frame & ~TN_STACK_TOKEN));
-        return;
-    }
     module = find(naming, address);
     if (module == NULL) {
         (void)snprintf(name->function, sizeof name->function, "0x%llx", (unsigned long long)frame);
@@ -135,4 +131,10 @@ void tn_name_frame(const struct tn_naming *naming, uint64_t frame, struct tn_fra
         symbol = place;
     }
     copy_text(name->function, sizeof name->function, symbol);
+}
+
+void tn_name_text(const char *text, struct tn_frame_name *name)
+{
+    *name = (struct tn_frame_name){.path = "??"};
+    copy_text(name->function, sizeof name->function, text);
 }

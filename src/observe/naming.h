@@ -37,7 +37,10 @@ struct tn_frame_name {
 bool tn_naming_begin(struct tn_naming *naming, const struct tn_scroll *modules);
 void tn_naming_end(struct tn_naming *naming);
 
-/* A token of an interpreter is named by its number. */
+/* frame: no title (base/stack.h). */
 void tn_name_frame(const struct tn_naming *naming, uint64_t frame, struct tn_frame_name *name);
+
+/* Names the frame of an interpreter by its text. */
+void tn_name_text(const char *text, struct tn_frame_name *name);
 
 #endif

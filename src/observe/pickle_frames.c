@@ -7,6 +7,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/title.h"
 
 struct tn_pickled_frame {
     uint64_t frame; /* 0: none */
@@ -55,6 +56,27 @@ static struct tn_pickled_frame *find(const struct tn_pickle_frames *frames, uint
     return &frames->frames[at];
 }
 
+static void name_frame(const struct tn_pickle_frames *frames, uint64_t frame,
+                       struct tn_frame_name *name)
+{
+    const struct tn_scroll_reader reader = tn_snapshot_stacks_reader(frames->stacks);
+    struct tn_title_text title;
+
+    if ((frame & TN_STACK_TITLE) == 0) {
+        tn_name_frame(&frames->naming, frame, name);
+        return;
+    }
+    if (tn_title_read(&reader, (uint32_t)frame, &title) != TN_SCROLL_READ)
+        title.text[0] = '\0';
+    tn_name_text(title.text, name);
+}
+
+/* Whether PyTorch would have the frame: a label is the allocation's metadata instead. */
+static bool is_shown(uint64_t frame)
+{
+    return frame != 0 && tn_stack_title_of(frame, TN_STACK_LABEL) == 0;
+}
+
 static void put_frame(struct tn_pickle_frames *frames, struct tn_pickle *pickle, uint64_t frame)
 {
     struct tn_pickled_frame *place = find(frames, frame);
@@ -64,7 +86,7 @@ static void put_frame(struct tn_pickle_frames *frames, struct tn_pickle *pickle,
         tn_pickle_again(pickle, place->number);
         return;
     }
-    tn_name_frame(&frames->naming, frame, &name);
+    name_frame(frames, frame, &name);
     tn_pickle_begin_dict(pickle);
     tn_pickle_word(pickle, FILENAME, "filename");
     tn_pickle_string(pickle, name.path);
@@ -94,7 +116,7 @@ void tn_pickle_frames_put(struct tn_pickle_frames *frames, struct tn_pickle *pic
     tn_snapshot_stack_read(frames->stacks, id, &stack);
     tn_pickle_begin_list(pickle);
     for (size_t i = 0; i < stack.count; i++) {
-        if (stack.frames[i] != 0)
+        if (is_shown(stack.frames[i]))
             put_frame(frames, pickle, stack.frames[i]);
     }
     tn_pickle_end_list(pickle);

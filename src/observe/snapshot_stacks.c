@@ -60,12 +60,16 @@ void tn_snapshot_stacks_drop(struct tn_snapshot_stacks *stacks)
     *stacks = (struct tn_snapshot_stacks){.memory = NULL};
 }
 
+struct tn_scroll_reader tn_snapshot_stacks_reader(const struct tn_snapshot_stacks *stacks)
+{
+    return (struct tn_scroll_reader){tn_scroll_from_memory, (void *)(uintptr_t)&stacks->stacks,
+                                     stacks->stacks.word_count * sizeof(uint64_t)};
+}
+
 void tn_snapshot_stack_read(const struct tn_snapshot_stacks *stacks, uint32_t id,
                             struct tn_stack *stack)
 {
-    const struct tn_scroll_reader reader = {tn_scroll_from_memory,
-                                            (void *)(uintptr_t)&stacks->stacks,
-                                            stacks->stacks.word_count * sizeof(uint64_t)};
+    const struct tn_scroll_reader reader = tn_snapshot_stacks_reader(stacks);
 
     if (id == TN_STACKS_NONE || tn_stacks_read(&reader, id, stack) != TN_SCROLL_READ)
         stack->count = 0;

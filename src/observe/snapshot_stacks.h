@@ -26,4 +26,7 @@ void tn_snapshot_stacks_drop(struct tn_snapshot_stacks *stacks);
 void tn_snapshot_stack_read(const struct tn_snapshot_stacks *stacks, uint32_t id,
                             struct tn_stack *stack);
 
+/* A reader of the copied stacks and titles. */
+struct tn_scroll_reader tn_snapshot_stacks_reader(const struct tn_snapshot_stacks *stacks);
+
 #endif

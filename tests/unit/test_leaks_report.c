@@ -52,12 +52,16 @@ static const tarn_leak_module modules[] = {
 static const tarn_leak_pool pools[] = {{7, "weights", {2, 2048}}, {1, "default", {1, 100}}};
 
 /* Addresses where nothing is: the loader knows no function. */
-static const uint64_t frames[] = {0x1801, 0x1800, 0x3000, TN_STACK_TOKEN | 0x2a};
+static const uint64_t frames[] = {0x1801, 0x1800, 0x3000};
+static const char *const interpreted[] = {"train.py:7 step"};
 
 static const tarn_leak places[] = {
     {.stack = 8,
+     .label = "layer 3",
+     .interpreted = interpreted,
+     .interpreted_count = 1,
      .frames = frames,
-     .frame_count = 4,
+     .frame_count = 3,
      .live = {3, 2148},
      .block_bytes = 2560,
      .estimated = {30, UINT64_C(5) << 40},
@@ -67,13 +71,15 @@ static const tarn_leak places[] = {
      .discarded = {2, 2048},
      .pools = pools,
      .pool_count = 2},
-    {.live = {1, 1023},
+    {.label = "",
+     .live = {1, 1023},
      .block_bytes = 1024,
      .oldest = 5,
      .newest = 5,
      .pools = &pools[1],
      .pool_count = 1},
     {.stack = 1,
+     .label = "",
      .live = {1, 10},
      .block_bytes = 512,
      .oldest = 6,
@@ -109,10 +115,11 @@ TEST(report, text_has_places_frames_and_modules)
         "3 blocks, 2.1 KiB, numbers 4 to 9, pools 'weights' (2 blocks, 2.0 KiB), 'default' (1 "
         "block, 100 B); stand for: 30 blocks, 5.0 TiB; in memory of graphs: 1 block, 100 B; of "
         "aborted captures: 2 blocks, 2.0 KiB\n"
+        "    label 'layer 3'\n"
+        "    train.py:7 step\n"
         "    new.so+0x100\n"
         "    old.so+0xbff\n"
         "    0x2fff\n"
-        "    token 0x2a\n"
         "1 block, 1023 B, number 5, pool 'default'\n"
         "    no stack\n"
         "1 block, 10 B, number 6, pool 'weights'\n"

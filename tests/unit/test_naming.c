@@ -69,12 +69,12 @@ TEST(names, an_exported_function_has_its_name)
     ck_assert_str_ne(name.function, "strverscmp");
 }
 
-TEST(names, a_token_and_an_address_without_a_module_are_named_by_their_numbers)
+TEST(names, an_address_without_a_module_is_named_by_its_number_and_a_text_by_itself)
 {
     struct tn_frame_name name;
 
-    tn_name_frame(&naming, TN_STACK_TOKEN | 0xabc, &name);
-    ck_assert_str_eq(name.function, "token 0xabc");
+    tn_name_text("train.py:7 step \xc3\xa4", &name);
+    ck_assert_str_eq(name.function, "train.py:7 step ??");
     ck_assert_str_eq(name.path, "??");
     ck_assert_uint_eq(name.offset, 0);
     tn_name_frame(&naming, 0x1234, &name);
