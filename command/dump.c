@@ -122,9 +122,9 @@ static bool read_all(struct dump *dump)
            tn_retell_blocks(&dump->history.source, &dump->told) == TARN_OK &&
            owners_read(&dump->owners, &dump->history, &dump->event_count, &broken) &&
            events_read(&dump->events, &dump->history, &dump->owners, &wanted, &dump->told) &&
-           live_group(&dump->pools, &dump->told, LIVE_BY_POOL, pool, 1) &&
+           live_group(&dump->pools, &dump->told, LIVE_BY_POOL, pool, 1, NULL) &&
            live_group(&dump->stacks, &dump->told, LIVE_BY_STACK, pool,
-                      head_sample_bytes(&dump->history));
+                      head_sample_bytes(&dump->history), &dump->history);
 }
 
 static bool has_found(const struct dump *dump)

@@ -195,3 +195,12 @@ size_t history_log_bytes(const struct history *history)
 {
     return history->source.page_count * TN_RING_PAGE_BYTES;
 }
+
+bool history_is_label_alone(const struct history *history, uint64_t stack)
+{
+    struct tn_stack frames;
+
+    return stack <= UINT32_MAX &&
+           tn_stacks_read(&history->stacks, (uint32_t)stack, &frames) == TN_SCROLL_READ &&
+           frames.count == 1 && tn_stack_title_of(frames.frames[0], TN_STACK_LABEL) != 0;
+}

@@ -55,6 +55,9 @@ const struct tn_module *history_module_at(const struct history *history, uint64_
 /* The module's build id as hexadecimal digits. */
 void history_print_build_id(char text[HISTORY_BUILD_ID_BYTES], const struct tn_module *module);
 
+/* Whether the stack is the label of an allocation, without frames. */
+bool history_is_label_alone(const struct history *history, uint64_t stack);
+
 /* Bytes of the log. */
 size_t history_log_bytes(const struct history *history);
 

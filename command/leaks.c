@@ -84,7 +84,7 @@ enum answer leaks_run(const struct options *options)
         return say(ANSWER_WRONG, "%s", tarn_last_error());
     }
     if (live_group(&groups, &told, LIVE_BY_STACK, options->by_pool ? &options->pool : NULL,
-                   head_sample_bytes(&history)))
+                   head_sample_bytes(&history), &history))
         answer = write_report(options, &history, &told, &groups);
     else
         answer = say(ANSWER_WRONG, "no memory for %zu live blocks", told.count);

@@ -71,8 +71,10 @@ static void add(struct live_group *group, const struct tn_told_block *block, uin
 }
 
 bool live_group(struct live_groups *groups, struct tn_told *told, enum live_key key,
-                const uint64_t *pool, uint64_t sample_bytes)
+                const uint64_t *pool, uint64_t sample_bytes, struct history *history)
 {
+    bool is_chosen = false; /* the group's blocks, for stacks */
+
     *groups = (struct live_groups){.all = tn_host_alloc(told->count + 1, sizeof *groups->all)};
     if (groups->all == NULL)
         return false;
@@ -85,9 +87,12 @@ bool live_group(struct live_groups *groups, struct tn_told *told, enum live_key 
 
         if (pool != NULL && block->pool != *pool)
             continue;
-        if (groups->count == 0 || groups->all[groups->count - 1].key != block_key)
+        if (groups->count == 0 || groups->all[groups->count - 1].key != block_key) {
             groups->all[groups->count++].key = block_key;
-        add(&groups->all[groups->count - 1], block, key == LIVE_BY_STACK ? sample_bytes : 1);
+            is_chosen = key == LIVE_BY_STACK &&
+                        (history == NULL || !history_is_label_alone(history, block_key));
+        }
+        add(&groups->all[groups->count - 1], block, is_chosen ? sample_bytes : 1);
         add(&groups->total, block, 1);
     }
     TN_ASSERT(groups->count <= told->count);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "history.h"
 #include "observe/retell.h"
 
 struct live_group {
@@ -33,9 +34,10 @@ struct live_groups {
 enum live_key { LIVE_BY_STACK, LIVE_BY_POOL };
 
 /* The pool's blocks alone, or those of all pools (NULL). sample_bytes: of how many bytes, in the mean,
- * an allocation has a stack. The blocks get another order. False: no memory. */
+ * an allocation has a stack. history: where the stacks are; NULL: none is a label alone, which an
+ * allocation has that was not chosen. The blocks get another order. False: no memory. */
 bool live_group(struct live_groups *groups, struct tn_told *told, enum live_key key,
-                const uint64_t *pool, uint64_t sample_bytes);
+                const uint64_t *pool, uint64_t sample_bytes, struct history *history);
 void live_free(struct live_groups *groups);
 
 #endif

@@ -130,9 +130,9 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_leaks_find(tarn_device *device, tarn_p
 TARN_API void tarn_leaks_destroy(tarn_leaks *leaks); /* NULL is allowed. */
 
 /* Writes the places, as tarn_pool_report writes. A frame of the text is the module's name, the
- * call's place in the module's file, and the function's dynamic symbol. Paths and build
- * ids of the modules stand last, by which tools find functions and lines. JSON: an object with all
- * members of tarn_leaks.
+ * call's place in the module's file, and the function's dynamic symbol. Blocks without a stack are
+ * one line where others stand for them. Paths and build ids of the modules stand last, by which
+ * tools find functions and lines. JSON: an object with all members of tarn_leaks.
  *   INVALID_ARGUMENT  leaks is NULL.
  *                     buffer is NULL, and capacity is not 0.
  *                     The format is unknown. */

@@ -131,6 +131,28 @@ static void put_place(struct tn_text *text, const tarn_leaks *leaks, const tarn_
     put_stack(text, leaks, place);
 }
 
+/* Where stacks are sampled, blocks without a stack have many sizes, and others stand for them. */
+static void put_places(struct tn_text *text, const tarn_leaks *leaks)
+{
+    const bool joins = leaks->sample_bytes > 1 && leaks->count > 0 && leaks->leaks[0].stack != 0;
+    tarn_leak_sum joined = {0, 0};
+
+    for (size_t i = 0; i < leaks->count; i++) {
+        const tarn_leak *place = &leaks->leaks[i];
+
+        if (!joins || place->stack != 0) {
+            put_place(text, leaks, place);
+            continue;
+        }
+        joined.blocks += place->live.blocks;
+        joined.bytes += place->live.bytes;
+    }
+    if (joined.blocks == 0)
+        return;
+    put_sum(text, &joined);
+    tn_put(text, ", no stack was taken\n");
+}
+
 static void put_build_id(struct tn_text *text, const tarn_leak_module *module)
 {
     for (size_t i = 0; i < module->build_id_bytes; i++)
@@ -151,8 +173,7 @@ static void put_text(struct tn_text *text, const tarn_leaks *leaks)
     put_part(text, &leaks->discarded, "of aborted captures");
     put_part(text, &leaks->contents, "beside them contents of checkpoints");
     tn_put(text, "\n");
-    for (size_t i = 0; i < leaks->count; i++)
-        put_place(text, leaks, &leaks->leaks[i]);
+    put_places(text, leaks);
     for (size_t i = 0; i < leaks->module_count; i++) {
         const tarn_leak_module *module = &leaks->modules[i];
 

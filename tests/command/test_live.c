@@ -21,7 +21,7 @@ TEST(groups, of_stacks_are_worst_first)
 {
     struct live_groups groups;
 
-    ck_assert(live_group(&groups, &told, LIVE_BY_STACK, NULL, 1));
+    ck_assert(live_group(&groups, &told, LIVE_BY_STACK, NULL, 1, NULL));
     ck_assert_uint_eq(groups.count, 3);
     ck_assert_uint_eq(groups.all[0].key, 0);
     ck_assert_uint_eq(groups.all[0].requested, 9300);
@@ -42,7 +42,7 @@ TEST(groups, of_pools_have_all_blocks_of_theirs)
 {
     struct live_groups groups;
 
-    ck_assert(live_group(&groups, &told, LIVE_BY_POOL, NULL, 1));
+    ck_assert(live_group(&groups, &told, LIVE_BY_POOL, NULL, 1, NULL));
     ck_assert_uint_eq(groups.count, 2);
     ck_assert_uint_eq(groups.all[0].key, 1);
     ck_assert_uint_eq(groups.all[0].blocks, 3);
@@ -56,7 +56,7 @@ TEST(groups, of_one_pool_have_no_block_of_another)
     const uint64_t pool = 2;
     struct live_groups groups;
 
-    ck_assert(live_group(&groups, &told, LIVE_BY_STACK, &pool, 1));
+    ck_assert(live_group(&groups, &told, LIVE_BY_STACK, &pool, 1, NULL));
     ck_assert_uint_eq(groups.count, 2);
     ck_assert_uint_eq(groups.all[0].requested, 4000);
     ck_assert_uint_eq(groups.total.blocks, 2);
@@ -69,7 +69,7 @@ TEST(groups, with_stacks_stand_for_what_has_none_where_few_have_one)
     struct live_groups groups;
     const double weight = tn_sample_weight(100, SAMPLE_BYTES);
 
-    ck_assert(live_group(&groups, &told, LIVE_BY_STACK, NULL, SAMPLE_BYTES));
+    ck_assert(live_group(&groups, &told, LIVE_BY_STACK, NULL, SAMPLE_BYTES, NULL));
     ck_assert_uint_eq(groups.all[2].key, 0);
     ck_assert_uint_eq(groups.all[2].requested, 9300);
     ck_assert_double_eq_tol(groups.all[2].estimated_requested, 9300, 0.5);
@@ -87,7 +87,7 @@ TEST(groups, of_nothing_are_none)
     struct tn_told none = {.blocks = NULL};
     struct live_groups groups;
 
-    ck_assert(live_group(&groups, &none, LIVE_BY_STACK, NULL, 1));
+    ck_assert(live_group(&groups, &none, LIVE_BY_STACK, NULL, 1, NULL));
     ck_assert_uint_eq(groups.count, 0);
     ck_assert_uint_eq(groups.total.blocks, 0);
     live_free(&groups);

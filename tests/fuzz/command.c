@@ -59,10 +59,10 @@ static void write_events(struct tn_ring *ring, struct tn_ring_writer *writer, ui
     tn_note_put(ring, TN_NOTE_STREAM_USED, 3, TN_OPERANDS(number, 5, 0));
 }
 
-/* A stack with a token, and a module with its frames. */
+/* A stack with a label that is none, and a module with its frames. */
 static void write_areas(const struct tn_ring_file *made)
 {
-    const uint64_t frames[] = {TN_STACK_TOKEN | 7, 0x1234, 0x99999};
+    const uint64_t frames[] = {tn_stack_title(TN_STACK_LABEL, TN_SCROLL_FIRST), 0x1234, 0x99999};
     uint64_t module[TN_MODULE_FIXED_WORDS + 3] = {0x1000, 0x2000, 0x1000, 1,
                                                   UINT64_C(8) << 32 | 16};
     struct tn_scroll scroll;
@@ -132,7 +132,7 @@ static void write_report(struct history *history, struct tn_told *told, const st
     struct live_groups groups;
 
     FUZZ_EXPECT(symbols != NULL);
-    FUZZ_EXPECT(live_group(&groups, told, LIVE_BY_STACK, NULL, head_sample_bytes(history)));
+    FUZZ_EXPECT(live_group(&groups, told, LIVE_BY_STACK, NULL, head_sample_bytes(history), history));
     FUZZ_EXPECT(groups.total.blocks == told->count);
     json_begin(&json, NULL, '{');
     head_print(history, told, NULL, nowhere);

@@ -36,6 +36,7 @@ program=$1
     run '' TARN_LEAKS=0
     run '' TARN_LEAKS=
     run '' TARN_LEAKS=1 TARN_CONF=history_bytes:64K,history_stacks:caller
+    run '' TARN_LEAKS=1 TARN_CONF=history_sample_bytes:1K
     run close TARN_LEAKS=1
     run fork TARN_LEAKS=1
     run late TARN_LEAKS=1

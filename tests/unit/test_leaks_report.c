@@ -120,10 +120,9 @@ TEST(report, text_has_places_frames_and_modules)
         "    new.so+0x100\n"
         "    old.so+0xbff\n"
         "    0x2fff\n"
-        "1 block, 1023 B, number 5, pool 'default'\n"
-        "    no stack\n"
         "1 block, 10 B, number 6, pool 'weights'\n"
         "    the history had no room for the stack\n"
+        "1 block, 1023 B, no stack was taken\n"
         "old.so is /some/old.so, build id 001fab\n"
         "new.so is /other/new.so\n");
 }
@@ -135,6 +134,19 @@ TEST(report, estimates_are_told_where_stacks_are_sampled)
     ck_assert_ptr_nonnull(strstr(report(&leaks, TARN_REPORT_TEXT), "stand for: "));
     leaks.sample_bytes = 1;
     ck_assert_ptr_null(strstr(report(&leaks, TARN_REPORT_TEXT), "stand for: "));
+    ck_assert_ptr_nonnull(strstr(report(&leaks, TARN_REPORT_TEXT),
+                                 "1 block, 1023 B, number 5, pool 'default'\n    no stack\n"));
+}
+
+/* Nothing stands for them. */
+TEST(report, blocks_without_a_stack_are_places_where_no_block_has_one)
+{
+    tarn_leaks leaks = some_leaks();
+
+    leaks.leaks = &places[1];
+    leaks.count = 1;
+    ck_assert_ptr_nonnull(strstr(report(&leaks, TARN_REPORT_TEXT), "    no stack\n"));
+    ck_assert_ptr_null(strstr(report(&leaks, TARN_REPORT_TEXT), "no stack was taken"));
 }
 
 TEST(report, json_has_all_members)
