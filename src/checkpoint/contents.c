@@ -129,7 +129,7 @@ static bool prepare_contents(tarn_checkpoint *checkpoint)
 /* Allocates a block of the library's own. Where allocations have stacks, this one's says so. */
 static tarn_status allocate(tarn_device *device, const struct tn_request *request, void **address)
 {
-    const bool stacks = device->history.stacking.settings.level != TN_STACK_NONE;
+    const bool stacks = tn_stacking_level(&device->history.stacking) != TN_STACK_NONE;
     const uint32_t outer = tn_history_stack;
     tarn_status status;
 

@@ -39,9 +39,10 @@ bool tn_snapshot_stacks_copy(struct tn_snapshot_stacks *stacks, tarn_device *dev
     uint64_t *memory;
 
     TN_ASSERT(tn_lock_none_held());
-    if (stacking->settings.level == TN_STACK_NONE)
+    if (stacking->serial == 0)
         return true;
-    tn_modules_refresh(&stacking->modules);
+    if (tn_stacking_level(stacking) != TN_STACK_NONE)
+        tn_modules_refresh(&stacking->modules);
     stack_words = words_of(&stacking->stacks.scroll, &stacking->stacks.lock);
     module_words = words_of(&stacking->modules.scroll, &stacking->modules.lock);
     memory = tn_host_alloc(stack_words + module_words + 1, sizeof *memory);

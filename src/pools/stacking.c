@@ -179,8 +179,7 @@ TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes,
         stack.count = 1;
     }
     if (is_taken(stacking, bytes))
-        settings.level =
-            (enum tn_stack_level)atomic_load_explicit(&stacking->level, memory_order_relaxed);
+        settings.level = tn_stacking_level(stacking);
     if (settings.level != TN_STACK_NONE)
         add_interpreter(stacking, &stack);
     if (settings.level == TN_STACK_FRAMES)
@@ -209,9 +208,7 @@ uint32_t tn_stacking_begin_call(const void *caller)
 
 uint32_t tn_stacking_of_growth(struct tn_stacking *stacking)
 {
-    struct tn_stack_settings settings = {
-        .level = (enum tn_stack_level)atomic_load_explicit(&stacking->level, memory_order_relaxed),
-        .most = FRAMES};
+    struct tn_stack_settings settings = {.level = tn_stacking_level(stacking), .most = FRAMES};
     struct tn_stack stack;
     bool is_new;
     uint32_t id;

@@ -80,6 +80,11 @@ bool tn_stacking_init(struct tn_stacking *stacking, const struct tn_ring_file *f
                       enum tn_stack_level level, uint64_t sample_bytes);
 void tn_stacking_fini(struct tn_stacking *stacking);
 
+static inline enum tn_stack_level tn_stacking_level(const struct tn_stacking *stacking)
+{
+    return (enum tn_stack_level)atomic_load_explicit(&stacking->level, memory_order_relaxed);
+}
+
 /* From now on stacks are taken so. */
 void tn_stacking_set_level(struct tn_stacking *stacking, enum tn_stack_level level);
 

@@ -86,12 +86,10 @@ static struct listed list(const struct run *run)
 
             if (block->state == TARN_EXTENT_LIVE)
                 listed.blocks[listed.count++] =
-                    (struct tn_told_block){block->sequence,
-                                           (uint64_t)(uintptr_t)block->address,
-                                           block->block_bytes,
-                                           block->bytes,
-                                           0,
-                                           0};
+                    (struct tn_told_block){.sequence = block->sequence,
+                                           .address = (uint64_t)(uintptr_t)block->address,
+                                           .bytes = block->block_bytes,
+                                           .requested = block->bytes};
         }
     }
     tarn_snapshot_destroy(snapshot);

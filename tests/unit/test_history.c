@@ -272,40 +272,53 @@ TEST(history, a_writer_without_a_ring_is_not_kept)
 }
 
 /* The annotations of the block's entry, and the number that they are of. */
-static void expect_annotations(size_t i, uint64_t number, const uint32_t ids[4])
+static void expect_annotations(size_t i, uint64_t number, uint64_t first, uint64_t newest)
 {
     const struct tn_history_entry *entry = tn_history_entry(blocks[i]);
 
-    ck_assert_uint_eq(atomic_load(&entry->annotated), number);
-    for (size_t at = 0; at < 4; at++)
-        ck_assert_uint_eq((uint32_t)(atomic_load(&entry->titles[at / 2]) >> 32 * (at % 2)),
-                          ids[at]);
+    ck_assert_uint_eq(atomic_load(&entry->noted), number);
+    ck_assert_uint_eq(atomic_load(&entry->titles), newest << 32 | first);
 }
 
-TEST(history, a_block_has_its_first_annotations_and_the_newest)
+TEST(history, a_block_has_its_first_annotation_and_the_newest)
 {
     allocate(0, 5, 1000);
-    expect_annotations(0, 0, (const uint32_t[]){0, 0, 0, 0});
+    expect_annotations(0, 0, 0, 0);
     tn_history_annotate(blocks[0], 100);
-    expect_annotations(0, 5, (const uint32_t[]){100, 0, 0, 0});
-    tn_history_annotate(blocks[0], 101);
-    expect_annotations(0, 5, (const uint32_t[]){100, 101, 0, 0});
+    expect_annotations(0, 5, 100, 0);
     tn_history_annotate(blocks[0], UINT32_MAX);
+    expect_annotations(0, 5, 100, UINT32_MAX);
     tn_history_annotate(blocks[0], 103);
-    expect_annotations(0, 5, (const uint32_t[]){100, 101, UINT32_MAX, 103});
-    tn_history_annotate(blocks[0], 104);
-    tn_history_annotate(blocks[0], 105);
-    expect_annotations(0, 5, (const uint32_t[]){100, 101, UINT32_MAX, 105});
+    expect_annotations(0, 5, 100, 103);
 }
 
 TEST(history, the_next_block_of_a_record_has_annotations_of_its_own)
 {
     allocate(0, 5, 1000);
-    for (uint32_t id = 100; id < 104; id++)
-        tn_history_annotate(blocks[0], id);
+    tn_history_annotate(blocks[0], 100);
+    tn_history_annotate(blocks[0], 101);
     deallocate(0);
     allocate(0, 6, 1000); /* the same again: in one event */
-    ck_assert_uint_eq(atomic_load(&tn_history_entry(blocks[0])->annotated), 5);
+    ck_assert_uint_eq(atomic_load(&tn_history_entry(blocks[0])->noted), 5);
     tn_history_annotate(blocks[0], 200);
-    expect_annotations(0, 6, (const uint32_t[]){200, 0, 0, 0});
+    expect_annotations(0, 6, 200, 0);
+}
+
+TEST(history, a_tag_and_annotations_are_of_one_block_and_stay_beside_each_other)
+{
+    struct tn_history_entry *entry;
+
+    allocate(0, 5, 1000);
+    entry = tn_history_entry(blocks[0]);
+    tn_history_set_tag(entry, 5, 42);
+    tn_history_annotate(blocks[0], 100);
+    ck_assert_uint_eq(tn_history_tag(entry, 5), 42);
+    tn_history_set_tag(entry, 5, 43);
+    expect_annotations(0, 5, 100, 0);
+    deallocate(0);
+    allocate(0, 6, 1000);
+    ck_assert_uint_eq(tn_history_tag(entry, 6), 0);
+    tn_history_annotate(blocks[0], 200);
+    ck_assert_uint_eq(tn_history_tag(entry, 6), 0);
+    expect_annotations(0, 6, 200, 0);
 }

@@ -76,7 +76,7 @@ static size_t count_of(const char *words)
 TEST(asked, a_device_has_a_history_with_stacks)
 {
     ck_assert_ptr_nonnull(world.device->history.file.head);
-    ck_assert_int_eq(world.device->history.stacking.settings.level, TN_STACK_FRAMES);
+    ck_assert_int_eq(tn_stacking_level(&world.device->history.stacking), TN_STACK_FRAMES);
 }
 
 TEST(asked, what_is_live_is_told)
@@ -226,7 +226,7 @@ TEST(closed, what_the_program_chose_stays)
     options.history_stacks = TARN_HISTORY_CALLERS;
     test_world_open_with(&options);
     ck_assert_uint_eq(world.device->history.ring.page_count, 16);
-    ck_assert_int_eq(world.device->history.stacking.settings.level, TN_STACK_CALLER);
+    ck_assert_int_eq(tn_stacking_level(&world.device->history.stacking), TN_STACK_CALLER);
     test_world_close();
 }
 
