@@ -15,7 +15,7 @@
  *   1        On standard error.
  *   0        Nowhere, as where TARN_LEAKS is not set.
  *   a path   At the end of a file of this name.
- * Each device that is then opened keeps a history of 1 MiB where it would keep none. It has stacks
+ * Each device that is then opened keeps a history, of 1 MiB where it would keep none. It has stacks
  * TARN_HISTORY_FRAMES where it would have none.
  *
  * All functions may be called from any thread, while any stream is being captured, and from within

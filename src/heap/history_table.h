@@ -30,7 +30,7 @@ enum {
     TN_HISTORY_ENTRY_BYTES = 64,
     TN_HISTORY_TABLE_BYTES = 256 * TN_HISTORY_ENTRY_BYTES,
     TN_HISTORY_ENTRIES = 255,
-    TN_HISTORY_NAME_WORDS = 4, /* of a pool's name: 31 bytes, and zeros behind them */
+    TN_HISTORY_NAME_WORDS = 4,  /* of a pool's name: 31 bytes, and zeros behind them */
     TN_HISTORY_ANNOTATIONS = 2, /* of a block: the first, and the newest */
 };
 

@@ -22,7 +22,6 @@
 #include "heap/magazine.h"
 #include "heap/sequence.h"
 #include "observe/lists.h"
-#include "observe/titles.h"
 #include "pools/pool.h"
 #include "pools/visit.h"
 
@@ -52,20 +51,6 @@ struct finding {
     tarn_leak_sum contents;
     size_t block_need; /* when last counted */
     size_t pool_need;
-};
-
-/* A result, with what it owns. */
-struct tn_leaks {
-    tarn_leaks read; /* first: programs have this address */
-    tarn_leak *places;
-    tarn_leak_pool *pools;
-    uint64_t *frames;        /* TN_STACK_FRAMES_MAX of each place with a stack */
-    const char **interpreted; /* as many */
-    struct tn_titles titles; /* the texts of these, and labels */
-    struct tn_module *modules;
-    size_t module_count;
-    size_t module_capacity;
-    tarn_leak_module *module_views;
 };
 
 static void add_to(tarn_leak_sum *sum, uint64_t blocks, uint64_t bytes)
@@ -356,8 +341,8 @@ static void fill_place(struct tn_leaks *leaks, const struct finding *finding, si
     double estimated_blocks = 0;
     double estimated_bytes = 0;
 
-    *place = (tarn_leak){
-        .stack = blocks[0].stack, .label = "", .oldest = UINT64_MAX, .pools = pools};
+    *place =
+        (tarn_leak){.stack = blocks[0].stack, .label = "", .oldest = UINT64_MAX, .pools = pools};
     for (size_t i = 0; i < count; i++) {
         const uint64_t bytes = blocks[i].requested;
         const double weight = weight_of(leaks, &blocks[i]);
@@ -412,136 +397,6 @@ static bool fill_places(struct tn_leaks *leaks, struct finding *finding)
     return true;
 }
 
-/* Stacks and modules -------------------------------------------------------------------------- */
-
-/* An area of the device's history, which has stacks. */
-static struct tn_scroll scroll_of(const struct tn_ring_file *file, size_t area)
-{
-    struct tn_scroll scroll;
-
-    tn_scroll_init(&scroll, tn_ring_file_area(file, area), (size_t)file->head->area_bytes[area]);
-    return scroll;
-}
-
-static struct tn_scroll_reader reader_of(struct tn_scroll *scroll)
-{
-    return (struct tn_scroll_reader){tn_scroll_from_memory, scroll,
-                                     scroll->word_count * sizeof(uint64_t)};
-}
-
-/* A frame of the place's stack: its label, a text, or an address. */
-static void add_frame(struct tn_titles *titles, tarn_leak *place, uint64_t frame, uint64_t **frames,
-                      const char ***interpreted)
-{
-    if (tn_stack_title_of(frame, TN_STACK_LABEL) != 0) {
-        place->label = tn_titles_text(titles, (uint32_t)frame);
-    } else if ((frame & TN_STACK_TITLE) != 0) {
-        *(*interpreted)++ = tn_titles_text(titles, (uint32_t)frame);
-        place->interpreted_count += 1;
-    } else {
-        *(*frames)++ = frame;
-        place->frame_count += 1;
-    }
-}
-
-/* False: no memory. */
-static bool read_stacks(struct tn_leaks *leaks, const struct tn_ring_file *file)
-{
-    struct tn_scroll scroll = scroll_of(file, TN_STACKING_STACKS);
-    const struct tn_scroll_reader reader = reader_of(&scroll);
-    const char **interpreted;
-    uint64_t *frames;
-
-    leaks->frames = tn_host_alloc_unset(leaks->read.count, sizeof(uint64_t[TN_STACK_FRAMES_MAX]));
-    leaks->interpreted =
-        tn_host_alloc_unset(leaks->read.count, sizeof(char *[TN_STACK_FRAMES_MAX]));
-    leaks->titles = tn_titles_new(&reader);
-    frames = leaks->frames;
-    interpreted = leaks->interpreted;
-    for (size_t i = 0; i < leaks->read.count && frames != NULL && interpreted != NULL; i++) {
-        tarn_leak *place = &leaks->places[i];
-        struct tn_stack stack;
-
-        if (place->stack == 0 || place->stack > UINT32_MAX ||
-            tn_stacks_read(&reader, (uint32_t)place->stack, &stack) != TN_SCROLL_READ)
-            continue;
-        place->frames = frames;
-        place->interpreted = interpreted;
-        for (size_t j = 0; j < stack.count; j++)
-            add_frame(&leaks->titles, place, stack.frames[j], &frames, &interpreted);
-        /* A label alone is of an allocation that was not chosen. */
-        if (leaks->read.sample_bytes > 1 && place->frame_count + place->interpreted_count == 0 &&
-            place->label[0] != '\0')
-            place->estimated = (tarn_leak_sum){0, 0};
-    }
-    return frames != NULL && interpreted != NULL && !leaks->titles.short_of_memory;
-}
-
-/* Whether a call of some frame is in the module. */
-static bool has_frame(const struct tn_leaks *leaks, const struct tn_module *module)
-{
-    for (size_t i = 0; i < leaks->read.count; i++) {
-        const tarn_leak *place = &leaks->places[i];
-
-        for (size_t j = 0; j < place->frame_count; j++) {
-            if (place->frames[j] > module->start && place->frames[j] <= module->end)
-                return true;
-        }
-    }
-    return false;
-}
-
-/* False: no memory. */
-static bool read_modules(struct tn_leaks *leaks, const struct tn_ring_file *file)
-{
-    struct tn_scroll scroll = scroll_of(file, TN_STACKING_MODULES);
-    const struct tn_scroll_reader reader = reader_of(&scroll);
-    struct tn_module module;
-    uint32_t id = TN_SCROLL_FIRST;
-
-    while (tn_modules_read(&reader, id, &module, &id) == TN_SCROLL_READ) {
-        void *modules = leaks->modules;
-        bool grown;
-
-        if (!has_frame(leaks, &module))
-            continue;
-        grown = tn_host_grow(&modules, &leaks->module_capacity, leaks->module_count + 1,
-                             sizeof *leaks->modules);
-        leaks->modules = modules;
-        if (!grown)
-            return false;
-        leaks->modules[leaks->module_count] = module;
-        leaks->module_count += 1;
-    }
-    if (leaks->module_count == 0)
-        return true;
-    leaks->module_views = tn_host_alloc(leaks->module_count, sizeof *leaks->module_views);
-    for (size_t i = 0; i < leaks->module_count && leaks->module_views != NULL; i++) {
-        const struct tn_module *from = &leaks->modules[i];
-
-        leaks->module_views[i] = (tarn_leak_module){.start = from->start,
-                                                    .end = from->end,
-                                                    .offset = from->offset,
-                                                    .path = from->path,
-                                                    .build_id = from->build_id,
-                                                    .build_id_bytes = from->build_id_bytes};
-    }
-    leaks->read.modules = leaks->module_views;
-    leaks->read.module_count = leaks->module_count;
-    return leaks->module_views != NULL;
-}
-
-const tarn_leak_module *tn_leaks_module(const tarn_leaks *leaks, uint64_t frame)
-{
-    for (size_t i = leaks->module_count; i > 0; i--) { /* the newest with the address */
-        const tarn_leak_module *module = &leaks->modules[i - 1];
-
-        if (frame > module->start && frame <= module->end)
-            return module;
-    }
-    return NULL;
-}
-
 /* The result ---------------------------------------------------------------------------------- */
 
 void tn_leaks_drop(tarn_leaks *leaks)
@@ -577,7 +432,7 @@ static tarn_leaks *make(const tarn_device *device, struct finding *finding)
         leaks->read.leaks = leaks->places;
     }
     if (made && finding->count > 0 && history->file.head != NULL)
-        made = read_stacks(leaks, &history->file) && read_modules(leaks, &history->file);
+        made = tn_leaks_read_stacks(leaks, &history->file);
     if (made && finding->count > 0)
         qsort(leaks->places, leaks->read.count, sizeof *leaks->places, compare_places);
     drop_finding(finding);

@@ -19,20 +19,7 @@
 #include "base/host.h"
 #include "base/ring_file.h"
 #include "heap/history.h"
-
-/* What one place tells of a block. */
-struct mention {
-    struct tn_told_block block; /* bytes 0: not known */
-    bool in_table;
-    bool begins; /* behind the cut */
-    int frees;   /* behind the cut, less the restores */
-};
-
-struct mentions {
-    struct mention *all;
-    size_t count;
-    size_t capacity;
-};
+#include "observe/told_tables.h"
 
 struct page_of {
     uint64_t serial;
@@ -59,18 +46,6 @@ struct events {
 static bool grow(void **array, size_t *capacity, size_t count, size_t size)
 {
     return tn_host_grow(array, capacity, count + 1, size);
-}
-
-static bool add_mention(struct mentions *mentions, const struct mention *mention)
-{
-    void *all = mentions->all;
-
-    if (!grow(&all, &mentions->capacity, mentions->count, sizeof *mentions->all))
-        return false;
-    mentions->all = all;
-    mentions->all[mentions->count] = *mention;
-    mentions->count += 1;
-    return true;
 }
 
 static bool add_event(struct events *events, const struct tn_told_event *event)
@@ -138,8 +113,8 @@ static int compare_times(const void *a, const void *b)
 
 static int compare_mentions(const void *a, const void *b)
 {
-    return compare(((const struct mention *)a)->block.sequence,
-                   ((const struct mention *)b)->block.sequence);
+    return compare(((const struct tn_mention *)a)->block.sequence,
+                   ((const struct tn_mention *)b)->block.sequence);
 }
 
 /* The words of an allocation; bytes 0: no writer's. */
@@ -310,14 +285,14 @@ static int frees_by(const struct tn_told_event *event)
     return (event->kind == TN_HISTORY_FREE) - (event->kind == TN_HISTORY_RESTORED);
 }
 
-static bool mention_events(struct mentions *mentions, const struct tn_told *told)
+static bool mention_events(struct tn_mentions *mentions, const struct tn_told *told)
 {
     bool added = true;
     size_t at = 0;
 
     for (size_t i = 0; i < told->event_count && added; i++) {
         const struct tn_told_event *event = &told->events[i];
-        struct mention mention = {.block = event->block};
+        struct tn_mention mention = {.block = event->block};
 
         if (event->kind == TN_HISTORY_NOTE)
             continue;
@@ -325,100 +300,9 @@ static bool mention_events(struct mentions *mentions, const struct tn_told *told
             mention.begins = event->kind == TN_HISTORY_ALLOC;
             mention.frees = frees_by(event);
         }
-        added = add_mention(mentions, &mention);
+        added = tn_mentions_add(mentions, &mention);
     }
     return added;
-}
-
-/* The annotations of an entry's block: the words are the block's where its number stands before and
- * behind them. False: they cannot be read. */
-static bool read_annotations(const struct tn_told_source *source, size_t offset,
-                             struct tn_told_block *block)
-{
-    uint64_t number;
-    uint64_t titles;
-    const size_t at = offset + offsetof(struct tn_history_entry, noted);
-    const size_t titles_at = offset + offsetof(struct tn_history_entry, titles);
-
-    if (!source->read(source->context, at, &number, sizeof number))
-        return false;
-    if (number != block->sequence)
-        return true;
-    if (!source->read(source->context, titles_at, &titles, sizeof titles) ||
-        !source->read(source->context, at, &number, sizeof number))
-        return false;
-    if (number == block->sequence) {
-        block->annotations[0] = (uint32_t)titles;
-        block->annotations[1] = (uint32_t)(titles >> 32);
-    }
-    return true;
-}
-
-/* An entry of the table; *readable: whether it can be read. */
-static bool read_entry(const struct tn_told_source *source, size_t offset,
-                       struct mentions *mentions, bool *readable)
-{
-    enum { NUMBER, ADDRESS, REQUESTED, UNITS, STACK, WORDS };
-    uint64_t words[WORDS];
-    uint64_t number;
-    struct mention mention = {.in_table = true};
-
-    *readable = source->read(source->context, offset, &number, sizeof number);
-    if (!*readable || number == 0)
-        return true;
-    *readable = source->read(source->context, offset, words, sizeof words) &&
-                source->read(source->context, offset, words, sizeof words[NUMBER]);
-    if (!*readable || words[NUMBER] != number) /* else the log has its free */
-        return true;
-    if (words[UNITS] == 0 || words[UNITS] > UINT32_MAX ||
-        words[REQUESTED] > words[UNITS] << TN_BLOCK_BITS)
-        return true; /* no writer's */
-    mention.block = (struct tn_told_block){.sequence = number,
-                                           .address = words[ADDRESS],
-                                           .bytes = words[UNITS] << TN_BLOCK_BITS,
-                                           .requested = words[REQUESTED],
-                                           .stack = words[STACK]};
-    *readable = read_annotations(source, offset, &mention.block);
-    return add_mention(mentions, &mention);
-}
-
-/* Entries of a table have one pool. */
-static void name_pool(const struct tn_told_source *source, size_t offset, struct mentions *mentions,
-                      size_t first)
-{
-    uint64_t pool = 0;
-
-    if (first == mentions->count ||
-        !source->read(source->context, offset + offsetof(struct tn_history_table, pool), &pool,
-                      sizeof pool))
-        return;
-    for (size_t i = first; i < mentions->count; i++)
-        mentions->all[i].block.pool = pool;
-}
-
-static bool read_tables(const struct tn_told_source *source, struct mentions *mentions,
-                        struct tn_told *told)
-{
-    for (size_t part = 0; part < source->part_count; part++) {
-        const size_t begin = source->page_count * TN_RING_PAGE_BYTES + source->area_bytes +
-                             tn_ring_part_offset(part);
-        size_t first = mentions->count; /* of the table's */
-        bool readable = true;
-
-        for (size_t at = 0; readable && at < tn_ring_part_bytes(part);
-             at += sizeof(struct tn_history_entry)) {
-            if (at % TN_HISTORY_TABLE_BYTES ==
-                TN_HISTORY_TABLE_BYTES - sizeof(struct tn_history_entry)) {
-                name_pool(source, begin + at / TN_HISTORY_TABLE_BYTES * TN_HISTORY_TABLE_BYTES,
-                          mentions, first);
-                first = mentions->count;
-            } else if (!read_entry(source, begin + at, mentions, &readable)) {
-                return false;
-            }
-        }
-        told->unread_parts += !readable;
-    }
-    return true;
 }
 
 /* Counts the pages that are missing: a page's serial says how many were taken up to then. Pages that
@@ -436,7 +320,7 @@ static void count_lost_pages(const struct pages *pages, uint64_t cleared, struct
 }
 
 /* The blocks that were live at the cut, by all mentions of each. */
-static bool tell_blocks(struct mentions *mentions, struct tn_told *told)
+static bool tell_blocks(struct tn_mentions *mentions, struct tn_told *told)
 {
     told->blocks = tn_host_alloc(mentions->count + 1, sizeof *told->blocks);
     if (told->blocks == NULL)
@@ -444,11 +328,11 @@ static bool tell_blocks(struct mentions *mentions, struct tn_told *told)
     if (mentions->count > 0)
         qsort(mentions->all, mentions->count, sizeof *mentions->all, compare_mentions);
     for (size_t i = 0; i < mentions->count;) {
-        struct mention known = mentions->all[i];
+        struct tn_mention known = mentions->all[i];
 
         for (i += 1; i < mentions->count && mentions->all[i].block.sequence == known.block.sequence;
              i++) {
-            const struct mention *more = &mentions->all[i];
+            const struct tn_mention *more = &mentions->all[i];
 
             known.in_table = known.in_table || more->in_table;
             known.begins = known.begins || more->begins;
@@ -526,13 +410,13 @@ static bool copy_cut(struct tn_told_cuts *to, const struct tn_told_cuts *from)
 /* The cut of a walk, and what is found behind it. */
 struct behind {
     const struct tn_told_cuts *cut;
-    struct mentions *mentions;
+    struct tn_mentions *mentions;
 };
 
 static bool mention_behind(void *context, const struct tn_told_event *event)
 {
     const struct behind *behind = context;
-    struct mention mention = {.block = event->block};
+    struct tn_mention mention = {.block = event->block};
     size_t begin = 0;
     size_t end = behind->cut->count;
 
@@ -548,12 +432,12 @@ static bool mention_behind(void *context, const struct tn_told_event *event)
         return true;
     mention.begins = event->kind == TN_HISTORY_ALLOC;
     mention.frees = frees_by(event);
-    return add_mention(behind->mentions, &mention);
+    return tn_mentions_add(behind->mentions, &mention);
 }
 
 /* cut NULL: when the reading begins. with_events false: none are told. */
 static bool retell(const struct tn_told_source *source, const struct tn_told_cuts *cut,
-                   bool with_events, struct mentions *mentions, struct pages *pages,
+                   bool with_events, struct tn_mentions *mentions, struct pages *pages,
                    struct tn_told *told)
 {
     struct behind behind = {&told->cut, mentions};
@@ -563,7 +447,7 @@ static bool retell(const struct tn_told_source *source, const struct tn_told_cut
                             : read_log(source, pages, NULL, &broken) && cut_at(pages, &told->cut);
 
     pages->count = 0;
-    done = done && read_tables(source, mentions, told) &&
+    done = done && tn_told_read_tables(source, mentions, &told->unread_parts) &&
            read_log(source, pages, &events, &told->broken_pages);
     told->events = events.all;
     told->event_count = events.count;
@@ -578,7 +462,7 @@ static bool retell(const struct tn_told_source *source, const struct tn_told_cut
 static tarn_status tell(const struct tn_told_source *source, const struct tn_told_cuts *cut,
                         bool with_events, struct tn_told *told)
 {
-    struct mentions mentions = {.all = NULL};
+    struct tn_mentions mentions = {.all = NULL};
     struct pages pages = {.all = NULL};
     tarn_status status = TARN_OK;
 

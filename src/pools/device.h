@@ -70,7 +70,7 @@ struct tn_history {
     struct tn_history_tables tables;
     struct tn_stacking stacking;
     struct tn_ranges ranges;
-    bool replays; /* whether they are among the events; immutable */
+    bool replays;      /* whether they are among the events; immutable */
     tarn_device *next; /* with a history: guarded by the lock of pools/histories.c */
 };
 

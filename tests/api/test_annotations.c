@@ -14,7 +14,7 @@ static void open_recorded(void)
 }
 
 GROUP(annotations, open_recorded, test_world_close)
-GROUP(unrecorded, test_world_open, test_world_close)
+GROUP(unrecorded, test_world_open_unrecorded, test_world_close)
 
 TEST(annotations, a_live_block_s_base_alone_is_annotated)
 {

@@ -28,7 +28,7 @@ static void open_sampled(void)
 
 GROUP(plain, open_plain, test_world_close)
 GROUP(sampled, open_sampled, test_world_close)
-GROUP(unrecorded, test_world_open, test_world_close)
+GROUP(unrecorded, test_world_open_unrecorded, test_world_close)
 
 static tarn_history_info look(void)
 {

@@ -11,7 +11,7 @@ static void open_recorded(void)
 }
 
 GROUP(settings, open_recorded, test_world_close)
-GROUP(unrecorded, test_world_open, test_world_close)
+GROUP(unrecorded, test_world_open_unrecorded, test_world_close)
 
 static tarn_history_info look(void)
 {

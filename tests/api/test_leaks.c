@@ -20,7 +20,7 @@ static void open_with_stacks(void)
 static void open_plain(void)
 {
     (void)unsetenv("TARN_CONF");
-    test_world_open();
+    test_world_open_unrecorded();
 }
 
 GROUP(stacks, open_with_stacks, test_world_close)

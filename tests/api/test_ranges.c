@@ -13,7 +13,7 @@ static void open_recorded(void)
 }
 
 GROUP(ranges, open_recorded, test_world_close)
-GROUP(unrecorded, test_world_open, test_world_close)
+GROUP(unrecorded, test_world_open_unrecorded, test_world_close)
 
 TEST(ranges, bad_input_is_refused)
 {

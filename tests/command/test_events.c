@@ -124,11 +124,10 @@ TEST(events, of_an_address_are_uses_of_a_block_that_the_table_alone_has)
 {
     struct events events;
 
-    made_live(3, (struct tn_told_block){.sequence = 9,
-                                         .address = address,
-                                         .bytes = MADE_UNIT,
-                                         .requested = 500,
-                                         .pool = POOL});
+    made_live(
+        3,
+        (struct tn_told_block){
+            .sequence = 9, .address = address, .bytes = MADE_UNIT, .requested = 500, .pool = POOL});
     tn_note_put(&made.ring, TN_NOTE_STREAM_USED, POOL, TN_OPERANDS(9, STREAM, 0));
     tn_note_put(&made.ring, TN_NOTE_STREAM_USED, POOL, TN_OPERANDS(10, STREAM, 0));
     events = read_events(&(struct wanted){.most = 10, .by_address = true, .address = address});

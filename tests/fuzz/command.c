@@ -132,7 +132,8 @@ static void write_report(struct history *history, struct tn_told *told, const st
     struct live_groups groups;
 
     FUZZ_EXPECT(symbols != NULL);
-    FUZZ_EXPECT(live_group(&groups, told, LIVE_BY_STACK, NULL, head_sample_bytes(history), history));
+    FUZZ_EXPECT(
+        live_group(&groups, told, LIVE_BY_STACK, NULL, head_sample_bytes(history), history));
     FUZZ_EXPECT(groups.total.blocks == told->count);
     json_begin(&json, NULL, '{');
     head_print(history, told, NULL, nowhere);

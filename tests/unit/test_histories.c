@@ -61,7 +61,7 @@ TEST(two, open_devices_with_a_history_are_listed_until_they_are_closed)
 
 TEST(two, a_device_without_a_history_is_not_listed)
 {
-    tarn_device *without = open_device(0, 0);
+    tarn_device *without = open_device(0, TARN_NO_HISTORY);
     tarn_device *with = open_device(1, 1 << 20);
     tarn_device *newest;
 

@@ -37,7 +37,7 @@ static void open_without_stacks(void)
 
 static void open_plain(void)
 {
-    open_with(0, TARN_HISTORY_NO_STACKS, 0);
+    open_with(TARN_NO_HISTORY, TARN_HISTORY_NO_STACKS, 0);
 }
 
 GROUP(frames, open_frames, .end = test_world_close)
