@@ -2,7 +2,6 @@
 /* Trade-offs: a thread looks through the whole queue for its own events. */
 #include "pools/trackers.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -82,7 +81,7 @@ static int given_now(const struct tn_trackers *trackers)
 {
     const uint64_t last = tn_callbacks_last(&trackers->callbacks);
 
-    return (int)((last * (TN_NOTICE_BITS + 1) + TN_NOTICE_GIVEN) & INT_MAX);
+    return (int)((last * (TN_NOTICE_BITS + 1) + TN_NOTICE_GIVEN) & INT32_MAX);
 }
 
 /* Whether trackers know of the chunk, or may have found it in a snapshot. */

@@ -49,30 +49,6 @@ TEST(words, a_note_is_read_as_it_was_written)
     free(copy);
 }
 
-/* With a stack, and without: as where none are taken. */
-TEST(words, bytes_of_a_growth_may_have_a_stack)
-{
-    static const enum tn_note notes_of[] = {TN_NOTE_MEMORY_CREATED, TN_NOTE_MAPPED};
-    static const uint32_t stacks[] = {0, 1, UINT32_MAX};
-    struct tn_note_words read;
-
-    for (size_t i = 0; i < 6; i++) {
-        const enum tn_note note = notes_of[i / 3];
-        const unsigned count = (unsigned)tn_note_operand_count(note);
-
-        ck_assert(tn_note_read((const uint64_t[]){tn_ring_first(TN_RING_NOTE, count, note), 5,
-                                                  tn_note_bytes_of(1 << 30, stacks[i % 3]), 6},
-                               &read));
-        ck_assert_uint_eq(read.operands[1], 1 << 30);
-        ck_assert_uint_eq(read.stack, stacks[i % 3]);
-    }
-    ck_assert(tn_note_read(
-        (const uint64_t[]){tn_ring_first(TN_RING_NOTE, 2, TN_NOTE_MEMORY_CACHED), 5, UINT64_MAX},
-        &read));
-    ck_assert_uint_eq(read.operands[1], UINT64_MAX);
-    ck_assert_uint_eq(read.stack, 0);
-}
-
 TEST(words, words_of_no_note_are_refused)
 {
     const uint64_t wrong[] = {

@@ -395,6 +395,7 @@ static void check_growths(size_t frames_min)
             OK(tarn_pool_trim(world.pool, NULL));
         }
         delta = NULL;
+        tn_stacking_caller = &delta; /* of a call before */
         grow_outer(which);
         tarn_delta_destroy(delta);
         told = retell();
@@ -468,4 +469,25 @@ TEST(rare_callers, a_growth_behind_a_callback_has_the_caller_of_its_own_call)
     OK(tarn_device_remove_free_callback(world.device, allocate_inside, &small));
     OK(tarn_free(small));
     OK(tarn_free(grown[1]));
+}
+
+GROUP(notes, NULL)
+
+/* With a stack, and without: as where none are taken. */
+TEST(notes, bytes_of_a_growth_may_have_a_stack)
+{
+    static const enum tn_note notes_of[] = {TN_NOTE_MEMORY_CREATED, TN_NOTE_MAPPED};
+    static const uint32_t stacks[] = {0, 1, UINT32_MAX};
+    struct tn_note_words read;
+
+    for (size_t i = 0; i < 6; i++) {
+        const enum tn_note note = notes_of[i / 3];
+        const unsigned count = (unsigned)tn_note_operand_count(note);
+
+        ck_assert(tn_note_read((const uint64_t[]){tn_ring_first(TN_RING_NOTE, count, note), 5,
+                                                  tn_note_bytes_of(1 << 30, stacks[i % 3]), 6},
+                               &read));
+        ck_assert_uint_eq(read.operands[1], 1 << 30);
+        ck_assert_uint_eq(read.stack, stacks[i % 3]);
+    }
 }

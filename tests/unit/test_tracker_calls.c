@@ -437,9 +437,12 @@ TEST(calls, the_largest_allocation_is_told_where_memory_does_not_move)
         blocks[i] = test_alloc(world.pool, 1024 * MIB, world.stream);
     for (size_t i = 0; i < 6; i += 2)
         OK(tarn_free(blocks[i]));
+    OK(tarn_device_largest(world.device, world.pool, world.stream, &bytes));
+    ck_assert_uint_le(bytes, 2048 * MIB); /* the driver's: memory of the stream's own would move */
     test_wait_for_all();
     OK(tn_gpu_wait_idle(&world.device->gpu));
     OK(tarn_device_largest(world.device, world.pool, world.stream, &bytes));
+    ck_assert_uint_gt(bytes, 5000 * MIB);
     STATUS(TARN_ERR_DEVICE_MEMORY,
            tarn_pool_malloc(world.pool, bytes + 6 * MIB, 0, world.stream, &block));
     OK(tarn_pool_malloc(world.pool, bytes, 0, world.stream, &block));
