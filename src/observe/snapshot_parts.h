@@ -11,7 +11,7 @@
 #include "pools/device.h"
 #include "tarn/snapshot.h"
 
-/* As PyTorch's traces have them. */
+/* As PyTorch's traces have them, but for the last. */
 enum tn_trace_action {
     TN_TRACE_ALLOC,
     TN_TRACE_FREE_REQUESTED,
@@ -20,6 +20,7 @@ enum tn_trace_action {
     TN_TRACE_SEGMENT_UNMAP,
     TN_TRACE_OOM, /* the address: the bytes that the driver has free */
     TN_TRACE_SNAPSHOT,
+    TN_TRACE_USE, /* of a block, on the event's stream; has no address and no bytes */
 };
 
 struct tn_trace_event {
@@ -29,7 +30,9 @@ struct tn_trace_event {
     uint64_t stream;
     uint64_t pool;    /* its number; 0: the default pool, or not known */
     uint64_t time_us; /* since 1970 */
+    uint64_t number;  /* of blocks: of the allocation */
     uint32_t stack;   /* of an allocation; 0: none */
+    bool is_restored; /* the allocation came again, by a restore */
 };
 
 /* A snapshot as programs read it, and the settings that the device was opened with. */
