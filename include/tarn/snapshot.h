@@ -155,6 +155,21 @@ typedef tarn_status (*tarn_writer)(const void *bytes, size_t count, void *user);
 TARN_API TARN_MUST_CHECK tarn_status tarn_snapshot_write_pytorch(const tarn_snapshot *snapshot,
                                                                  tarn_writer writer, void *user);
 
+/* Writes the events that tarn_snapshot_add_history has added as a trace (docs/traces.md), which
+ * `tarn_bench --row recorded` replays: allocations, frees and uses on other streams, of all pools.
+ * Blocks that lived before are allocated first. Uses within captures are left out. The writer gets
+ * up to 64 KiB at a time.
+ * name: of the trace, 1 to 31 printable ASCII characters.
+ *   INVALID_ARGUMENT  snapshot, name or writer is NULL.
+ *                     The name is too long, empty, or not printable.
+ *                     The snapshot has no events.
+ *   HOST_MEMORY
+ *   LIMIT             The events are of more than 64 streams; or the writer answered so.
+ * Another status of the writer ends the call likewise, and is the call's answer. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_snapshot_write_trace(const tarn_snapshot *snapshot,
+                                                               const char *name, tarn_writer writer,
+                                                               void *user);
+
 /* Blocks with one stack, pool and size, of which the second snapshot has more or fewer. LIVE and
  * DISCARDED blocks count: those that their users have not freed. */
 typedef struct tarn_snapshot_change {

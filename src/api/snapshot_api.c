@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tarn/snapshot.h"
 
+#include <string.h>
+
 #include "api/call.h"
 #include "observe/snapshot.h"
 #include "observe/snapshot_diff.h"
 #include "observe/snapshot_pickle.h"
+#include "observe/snapshot_record.h"
 #include "observe/snapshot_trace.h"
 
 tarn_status tarn_snapshot_take(tarn_device *device, tarn_pool *pool, tarn_snapshot **snapshot)
@@ -53,6 +56,36 @@ tarn_status tarn_snapshot_write_pytorch(const tarn_snapshot *snapshot, tarn_writ
         return tn_bad_argument("writer is NULL: nobody takes the bytes");
     return tn_leave(tn_snapshot_write_pytorch((const struct tn_snapshot *)(const void *)snapshot,
                                               writer, user));
+}
+
+static bool is_name(const char *name)
+{
+    const size_t length = strnlen(name, TN_RECORD_NAME_MAX + 1);
+
+    for (size_t i = 0; i < length; i++) {
+        if (name[i] < ' ' || name[i] > '~')
+            return false;
+    }
+    return length > 0 && length <= TN_RECORD_NAME_MAX;
+}
+
+tarn_status tarn_snapshot_write_trace(const tarn_snapshot *snapshot, const char *name,
+                                      tarn_writer writer, void *user)
+{
+    const struct tn_snapshot *whole = (const struct tn_snapshot *)(const void *)snapshot;
+    TN_CALL(call);
+
+    if (!tn_call_begin(&call))
+        return call.status;
+    if (snapshot == NULL)
+        return tn_bad_argument("snapshot is NULL: there is nothing to write");
+    if (writer == NULL)
+        return tn_bad_argument("writer is NULL: nobody takes the bytes");
+    if (name == NULL || !is_name(name))
+        return tn_bad_argument("a trace's name has 1 to 31 printable ASCII characters");
+    if (whole->event_count == 0)
+        return tn_bad_argument("the snapshot has no events: add the history before");
+    return tn_leave(tn_snapshot_write_trace(whole, name, writer, user));
 }
 
 tarn_status tarn_snapshot_compare(const tarn_snapshot *before, const tarn_snapshot *after,

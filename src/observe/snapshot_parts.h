@@ -12,7 +12,7 @@
 #include "pools/device.h"
 #include "tarn/snapshot.h"
 
-/* As PyTorch's traces have them. */
+/* As PyTorch's traces have them, but for the last. */
 enum tn_trace_action {
     TN_TRACE_ALLOC,
     TN_TRACE_FREE_REQUESTED,
@@ -22,6 +22,7 @@ enum tn_trace_action {
     TN_TRACE_OOM, /* the address: the bytes that the driver has free */
     TN_TRACE_SNAPSHOT,
     TN_TRACE_ANNOTATE, /* a live block */
+    TN_TRACE_USE, /* of a block, on the event's stream; has no address and no bytes */
 };
 
 struct tn_trace_event {
@@ -31,7 +32,9 @@ struct tn_trace_event {
     uint64_t stream;
     uint64_t pool;    /* its number; 0: the default pool, or not known */
     uint64_t time_us; /* since 1970 */
+    uint64_t number;  /* of blocks: of the allocation */
     uint32_t stack;   /* of an allocation; 0: none */
+    bool is_restored; /* the allocation came again, by a restore */
     const char *text; /* of blocks: their label, or the annotation. Ends with 0; the snapshot's */
 };
 

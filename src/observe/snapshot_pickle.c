@@ -10,11 +10,8 @@
 #include <stdio.h>
 
 #include "base/contract.h"
-#include "base/error.h"
-#include "base/fork.h"
-#include "base/user_code.h"
-#include "driver/open.h"
 #include "observe/pickle_frames.h"
+#include "observe/writing.h"
 
 /* Strings that come with each block or segment. */
 #define WORDS(X)                                                                                   \
@@ -213,8 +210,10 @@ static void put_traces(struct pickling *pickling)
     tn_pickle_begin_list(pickle);
     for (int ordinal = 0; ordinal <= device; ordinal++) {
         tn_pickle_begin_list(pickle);
-        for (size_t i = 0; ordinal == device && i < snapshot->event_count; i++)
-            put_event(pickling, &snapshot->events[i]);
+        for (size_t i = 0; ordinal == device && i < snapshot->event_count; i++) {
+            if (snapshot->events[i].action != TN_TRACE_USE) /* PyTorch has none */
+                put_event(pickling, &snapshot->events[i]);
+        }
         tn_pickle_end_list(pickle);
     }
     tn_pickle_end_list(pickle);
@@ -286,43 +285,6 @@ static void put_settings(struct tn_pickle *pickle, const struct tn_snapshot *sna
     tn_pickle_end_dict(pickle);
 }
 
-/* The program's writer, and how much it has taken. */
-struct writing {
-    tarn_writer writer;
-    void *user;
-    uint64_t written_bytes;
-};
-
-static TN_USER_CODE_ON_STACK tarn_status call_writer(const struct writing *writing,
-                                                     const void *bytes, size_t count)
-{
-    tarn_status status;
-    TN_USER_CODE(code);
-
-    TN_ASSERT(tn_lock_none_held());
-    tn_gpus_enter_user_code();
-    tn_user_code_enter(&code, TN_USER_WRITER);
-    status = writing->writer(bytes, count, writing->user);
-    tn_user_code_leave(&code);
-    tn_gpus_leave_user_code();
-    return status;
-}
-
-/* The child of a writer that has forked goes on with nothing. */
-static tarn_status write_part(void *context, const void *bytes, size_t count)
-{
-    struct writing *writing = context;
-    tarn_status status = call_writer(writing, bytes, count);
-
-    if (tn_is_forked())
-        return tn_fork_refuse();
-    if (status != TARN_OK)
-        return tn_fail(status, "the writer answered %s for %zu bytes, after %llu bytes",
-                       tarn_status_name(status), count, (unsigned long long)writing->written_bytes);
-    writing->written_bytes += count;
-    return TARN_OK;
-}
-
 static void put_all(struct pickling *pickling)
 {
     struct tn_pickle *pickle = &pickling->pickle;
@@ -338,13 +300,13 @@ static void put_all(struct pickling *pickling)
 tarn_status tn_snapshot_write_pytorch(const struct tn_snapshot *snapshot, tarn_writer writer,
                                       void *user)
 {
-    struct writing writing = {.writer = writer, .user = user};
+    struct tn_writing writing = {.writer = writer, .user = user};
     struct pickling pickling = {.snapshot = snapshot};
     tarn_status status = tn_pickle_frames_begin(&pickling.frames, &snapshot->stacks);
 
     if (status != TARN_OK)
         return status;
-    status = tn_pickle_begin(&pickling.pickle, write_part, &writing);
+    status = tn_pickle_begin(&pickling.pickle, tn_write_part, &writing);
     if (status == TARN_OK) {
         put_all(&pickling);
         status = tn_pickle_end(&pickling.pickle);

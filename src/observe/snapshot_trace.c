@@ -202,6 +202,14 @@ static void put_annotation(struct tracing *tracing, const struct tn_told_event *
         &owner, event->since, tn_titles_text(&tracing->titles, operands[2]));
 }
 
+static void put_use(struct tracing *tracing, const struct tn_note_words *note, uint64_t time)
+{
+    const struct owner owner = {.pool = note->pool, .stream_id = note->operands[1]};
+
+    put(tracing, TN_TRACE_USE, 0, 0, &owner, time, "");
+    tracing->events[tracing->count - 1].number = note->operands[0];
+}
+
 static void put_note(struct tracing *tracing, const struct tn_told_event *event)
 {
     const struct tn_note_words *note = &event->note;
@@ -222,6 +230,8 @@ static void put_note(struct tracing *tracing, const struct tn_told_event *event)
         put(tracing, TN_TRACE_SNAPSHOT, 0, 0, &owner, event->since, "");
     else if (note->note == TN_NOTE_ANNOTATED)
         put_annotation(tracing, event);
+    else if (note->note == TN_NOTE_STREAM_USED && note->operands[2] == 0) /* outside captures */
+        put_use(tracing, note, event->since);
 }
 
 static void put_event(struct tracing *tracing, const struct tn_told_event *event)
@@ -242,10 +252,13 @@ static void put_event(struct tracing *tracing, const struct tn_told_event *event
     if (event->kind != TN_HISTORY_FREE) {
         put(tracing, TN_TRACE_ALLOC, block->address, block->requested, &owner, event->since, label);
         tracing->events[tracing->count - 1].stack = (uint32_t)block->stack;
+        tracing->events[tracing->count - 1].number = event->block.sequence;
+        tracing->events[tracing->count - 1].is_restored = event->kind == TN_HISTORY_RESTORED;
         return;
     }
     put(tracing, TN_TRACE_FREE_REQUESTED, block->address, block->requested, &owner, event->since,
         label);
+    tracing->events[tracing->count - 1].number = event->block.sequence;
     put(tracing, TN_TRACE_FREE_COMPLETED, block->address, block->requested, &owner, event->since,
         label);
 }

@@ -273,6 +273,7 @@ static void open_again(void)
     X(tarn_snapshot_diff_report, NULL,                                                             \
       (with.snapshot_diff, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))                     \
     X(tarn_snapshot_write_pytorch, NULL, (with.snapshot, take_bytes, NULL))                        \
+    X(tarn_snapshot_write_trace, NULL, (with.snapshot, "name", take_bytes, NULL))                  \
     X(tarn_stream_retire, NULL, (world.device, with.stream))                                       \
     Y(tarn_audit_destroy, (with.audit))                                                            \
     Y(tarn_block_list_destroy, (with.blocks))                                                      \

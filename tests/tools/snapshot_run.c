@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Writes a snapshot with its history of a run with two private pools, a checkpoint that was restored,
- * a use on another stream, and a lack of memory. Its argument is the file. */
+ * a use on another stream, and a lack of memory. Its arguments are the file, and one for a trace. */
 #include <stdio.h>
 
 #include "common/driver.h"
@@ -48,16 +48,18 @@ static void lack_memory(tarn_pool *pool, tarn_stream stream)
     CHECK(tarn_pool_set_limit(pool, 0));
 }
 
-static void save(tarn_device *device, const char *path)
+static void save(tarn_device *device, const char *path, const char *trace_path)
 {
     tarn_snapshot *snapshot = NULL;
     FILE *file = fopen(path, "wb");
+    FILE *trace = fopen(trace_path, "wb");
 
-    REQUIRE(file != NULL);
+    REQUIRE(file != NULL && trace != NULL);
     CHECK(tarn_snapshot_take(device, NULL, &snapshot));
     CHECK(tarn_snapshot_add_history(snapshot, device));
     CHECK(tarn_snapshot_write_pytorch(snapshot, write_to_file, file));
-    REQUIRE(fclose(file) == 0);
+    CHECK(tarn_snapshot_write_trace(snapshot, "run", write_to_file, trace));
+    REQUIRE(fclose(file) == 0 && fclose(trace) == 0);
     tarn_snapshot_destroy(snapshot);
 }
 
@@ -69,7 +71,7 @@ int main(int count, char **words)
     tarn_checkpoint *checkpoint = NULL;
     tarn_delta *delta = NULL;
 
-    REQUIRE(count == 2);
+    REQUIRE(count == 3);
     sample_driver_open();
     kernels_load();
     tarn_stream streams[] = {sample_stream_create(), sample_stream_create()};
@@ -88,7 +90,7 @@ int main(int count, char **words)
     CHECK(tarn_checkpoint_destroy(checkpoint));
     CHECK(tarn_record_stream(kept[1][2], streams[0]));
     lack_memory(pools[1], streams[1]);
-    save(device, words[1]);
+    save(device, words[1], words[2]);
 
     for (size_t i = 0; i < BLOCKS / KEPT; i++) {
         CHECK(tarn_free(kept[0][i]));

@@ -15,6 +15,8 @@ import subprocess
 import tempfile
 import unittest
 
+import test_convert
+
 FRAME = {"filename": str, "line": int, "name": str}
 BLOCK = {"address": int, "size": int, "requested_size": int, "state": str, "frames": list}
 SEGMENT = {"device": int, "address": int, "total_size": int, "allocated_size": int, "active_size": int,
@@ -132,12 +134,12 @@ def check(snapshot):
     expect(len(snapshot["device_traces"]) > max(segment["device"] for segment in snapshot["segments"]), "traces")
 
 
-def run(program):
-    """The bytes that the program writes."""
+def run(program, count=1):
+    """The bytes of each of the files that the program writes."""
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "snapshot.pickle"
-        subprocess.run([program, path], check=True, stdout=subprocess.DEVNULL)
-        return path.read_bytes()
+        paths = [pathlib.Path(folder) / str(i) for i in range(count)]
+        subprocess.run([program, *paths], check=True, stdout=subprocess.DEVNULL)
+        return [path.read_bytes() for path in paths]
 
 
 def check_opcodes(data):
@@ -155,7 +157,7 @@ class Run(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.bytes = run(os.environ["TARN_SNAPSHOT_RUN"])
+        cls.bytes, cls.trace = run(os.environ["TARN_SNAPSHOT_RUN"], 2)
         cls.snapshot = pickle.loads(cls.bytes)
 
     def test_it_has_all_keys_types_and_sums(self):
@@ -174,6 +176,27 @@ class Run(unittest.TestCase):
         bare = [block["requested_size"] for block in live if not block["frames"]]
         self.assertEqual(bare, [700 * 16], "the block that the restore has revived")
 
+    def test_its_trace_has_the_same_events(self):
+        header, records = test_convert.decode(self.trace)
+        self.assertEqual(header["name"], "run")
+        self.assertEqual(header["streams"], 2)
+        events = self.snapshot["device_traces"][0]
+        self.assertEqual(sum(record[0] == "allocate" for record in records), sum(
+            event["action"] == "alloc" for event in events))
+        self.assertEqual(sum(record[0] == "free" for record in records), sum(
+            event["action"] == "free_requested" for event in events))
+        self.assertEqual(sum(record[0] == "use" for record in records), 1)
+
+    def test_the_benchmark_replays_its_trace(self):
+        if "TARN_BENCH" not in os.environ:
+            self.skipTest("no benchmark was built")
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "run.trace"
+            path.write_bytes(self.trace)
+            done = subprocess.run([os.environ["TARN_BENCH"], "--quick", "--row", "recorded", "--trace", path],
+                                  check=True, capture_output=True, text=True)
+        self.assertIn("run: reserved over requested", done.stdout)
+
     def test_its_file_is_small(self):
         events = len(self.snapshot["device_traces"][0])
         self.assertGreater(events, 1500)
@@ -183,7 +206,7 @@ class Run(unittest.TestCase):
 class Snapshot(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.bytes = run(os.environ["TARN_SNAPSHOT_SAMPLE"])
+        cls.bytes, = run(os.environ["TARN_SNAPSHOT_SAMPLE"])
         cls.snapshot = pickle.loads(cls.bytes)
 
     def test_it_has_all_keys_types_and_sums(self):
