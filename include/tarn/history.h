@@ -80,19 +80,19 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_range_begin(tarn_device *device, const
  *   INVALID_ARGUMENT  The device has begun no such range. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_range_end(tarn_device *device, uint64_t range);
 
-/* Frames of an interpreter, such as Python's, in front of the stacks of allocations: a number of the
- * program's for the frame that the calling thread is in, of which code and line; 0: in none. Called
- * for each allocation with a stack (tarn_history_stacks), on its thread, without locks of Tarn's. */
+/* A number for the frame of an interpreter, such as Python's: of the code and the line that the
+ * calling thread is in; 0: in none. The frame stands in front of the stacks of allocations. Called
+ * for each allocation with a stack (tarn_history_stacks), on its thread, without Tarn's locks. */
 typedef uint64_t (*tarn_frame_token)(void *user);
 
 /* Writes the name of a number, such as "train.py:12 step", ended by a zero byte: at most capacity
- * bytes with it. Called when the number is seen first; another thread may see it first as well. The
- * history keeps the name, and readers of the file find it there. Bytes that are no UTF-8 become '?'.
- * Both functions may call Tarn, and must return, and leave in no other way (status.h). */
+ * bytes with it. Called when the number is seen first, in some thread or in several. The history
+ * keeps the name, and readers of the file find it there. Bytes that are no UTF-8 become '?'. Both
+ * functions may call Tarn, and must return, and leave in no other way (status.h). */
 typedef void (*tarn_frame_name)(uint64_t token, char *name, size_t capacity, void *user);
 
-/* Sets the functions of the device, in the place of those before. token NULL: none from now on. name
- * NULL: names are the numbers. When the call returns, no thread is in the functions before.
+/* Sets the functions of the device, in the place of those before. token NULL: none from now on.
+ * name NULL: names are the numbers. When the call returns, no thread is in the functions before.
  *   INVALID_HANDLE  The device.
  *   WRONG_STATE     The thread is in such a function.
  *   NOT_SUPPORTED   The device keeps no history.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who changes the functions publishes the new ones, then lets both phases run out, one behind the
- * other: threads that come meanwhile count in the other phase, so no wait lasts for ever. A thread
- * that counts in a phase late has read the new functions.
+/* A change publishes the new functions, then lets both phases run out, the present one first. Threads
+ * of later calls count in the other phase, so no wait lasts for ever. A thread that counts in a phase
+ * late has read the new functions.
  *
  * Source: the two phases of sleepable RCU, P. E. McKenney (Linux, srcu.c). */
 #include "pools/interpreter.h"
@@ -25,7 +25,7 @@ static bool is_inside(void)
            tn_user_code_innermost->function == TN_USER_INTERPRETER;
 }
 
-/* Waits until all threads have left functions that they read before this call. */
+/* Waits until all threads have left functions from before this call. */
 static void await_leaving(struct tn_interpreter *interpreter)
 {
     for (int i = 0; i < 2; i++) {
@@ -89,7 +89,7 @@ static TN_USER_CODE_ON_STACK void call_name(const struct tn_interpreter_function
     tn_user_code_leave(&code);
 }
 
-/* The title of a token that is seen first. */
+/* The title of a new token. */
 static uint32_t enter_name(const struct tn_interpreter_functions *functions, uint64_t token,
                            struct tn_stacks *stacks)
 {

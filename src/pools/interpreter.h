@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* interpreter.h -- frames of an interpreter, by functions of the program's: a number for the frame
- * that the thread is in, and a name for each number.
+/* interpreter.h -- frames of an interpreter, by functions of the program's: a number for the present
+ * frame of the thread, and a name for each number.
  *
- * A name is asked for when its number is seen first, and is a title of the history from then on: so
- * it outlives the process.
+ * The first stack with a number asks for its name, which is a title of the history from then on. So
+ * the name outlives the process.
  *
- * Functions are called without locks. The thread is not cancelled meanwhile. Allocations that such a
- * function makes have no frame of the interpreter.
+ * Functions are called without locks. The thread is not cancelled meanwhile. Allocations of these
+ * functions have no frame of the interpreter.
  *
  * Locking: none; any thread. */
 #ifndef TARN_POOLS_INTERPRETER_H
@@ -34,12 +34,12 @@ struct tn_interpreter {
 /* functions: copied; NULL: none. Waits until no thread is in the functions before.
  *   HOST_MEMORY
  *   BUSY         Another thread changes them.
- *   WRONG_STATE  This thread is in one. */
+ *   WRONG_STATE  This thread is in a function of them. */
 TARN_MUST_CHECK tarn_status tn_interpreter_set(struct tn_interpreter *interpreter,
                                                const struct tn_interpreter_functions *functions);
 void tn_interpreter_drop(struct tn_interpreter *interpreter); /* nobody uses it any more */
 
-/* The title of the frame that the calling thread is in; 0: it is in none. */
+/* The title of the calling thread's frame; 0: none. */
 uint32_t tn_interpreter_title(struct tn_interpreter *interpreter, struct tn_stacks *stacks);
 
 #endif

@@ -315,6 +315,8 @@ TEST(bodies, a_body_allocates_from_its_own_pool_alone)
     REFUSE(TARN_ERR_WRONG_STATE, "captured into a body",
            tarn_malloc_aligned(world.device, MIB, 4096, world.side, &address));
     REFUSE(TARN_ERR_WRONG_STATE, "captured into a body",
+           tarn_malloc_labeled(world.device, NULL, MIB, 0, world.side, "label", &address));
+    REFUSE(TARN_ERR_WRONG_STATE, "captured into a body",
            tarn_calloc(world.device, 1, MIB, world.side, &address));
     OK(tarn_end_allocate_to_pool(route));
     ck_assert_untouched(address);

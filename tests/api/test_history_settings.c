@@ -38,6 +38,14 @@ TEST(settings, they_can_be_asked_for)
     }
 }
 
+TEST(settings, a_log_begins_anew)
+{
+    OK(tarn_free(test_malloc(1000)));
+    OK(tarn_device_clear_history(world.device));
+    OK(tarn_free(test_malloc(1000)));
+    ck_assert_uint_eq(look().pages_overwritten, 0);
+}
+
 TEST(settings, bad_input_is_refused_and_changes_nothing)
 {
     tarn_history_settings settings = TARN_HISTORY_SETTINGS_INIT;

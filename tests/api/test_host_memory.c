@@ -151,6 +151,30 @@ TEST(calls, nothing_aligned_is_allocated)
     OK(tarn_free(address));
 }
 
+TEST(calls, nothing_labeled_is_allocated)
+{
+    void *address = UNTOUCHED;
+    int refused = 0;
+
+    SHORT(refused,
+          tarn_malloc_labeled(world.device, NULL, MIB, 0, world.stream, "label", &address));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_free(address));
+}
+
+TEST(calls, no_label_is_made)
+{
+    int refused = 0;
+
+    SHORT(refused, tarn_label_set("own"));
+    ck_assert_int_gt(refused, 0);
+    refused = 0;
+    SHORT(refused, tarn_label_push("pushed"));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_label_pop());
+    OK(tarn_label_set(NULL));
+}
+
 TEST(calls, nothing_zeroed_is_allocated)
 {
     void *address = UNTOUCHED;
@@ -470,4 +494,18 @@ TEST(recorded, a_history_is_added_to_a_snapshot_or_nothing_is)
     ck_assert_int_gt(refused, 3);
     OK(tarn_snapshot_add_history(snapshot, world.device)); /* in place of the first */
     tarn_snapshot_destroy(snapshot);
+}
+
+static uint64_t no_frame(void *user)
+{
+    (void)user;
+    return 0;
+}
+
+TEST(recorded, an_interpreter_is_set_or_none_is)
+{
+    int refused = 0;
+
+    SHORT(refused, tarn_device_set_interpreter(world.device, no_frame, NULL, NULL));
+    ck_assert_int_gt(refused, 0);
 }

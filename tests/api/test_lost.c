@@ -59,6 +59,8 @@ static void refuse_all(tarn_status status)
 
     STATUS(status, tarn_malloc(world.device, 64 * MIB, world.stream, &address));
     STATUS(status, tarn_malloc_aligned(world.device, 64 * MIB, 4096, world.stream, &address));
+    STATUS(status,
+           tarn_malloc_labeled(world.device, NULL, 64 * MIB, 0, world.stream, "label", &address));
     STATUS(status, tarn_calloc(world.device, 64, MIB, world.stream, &address));
     STATUS(status, tarn_pool_malloc(world.pool, 64 * MIB, 0, world.stream, &address));
     STATUS(status, tarn_pool_create(world.device, NULL, &pool));

@@ -357,6 +357,8 @@ TEST(mallocs, nothing_is_allocated_in_a_broken_capture)
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated",
            tarn_malloc_aligned(world.device, MIB, 4096, world.stream, &address));
     REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated",
+           tarn_malloc_labeled(world.device, NULL, MIB, 0, world.stream, "label", &address));
+    REFUSE(TARN_ERR_CAPTURE_BROKEN, "invalidated",
            tarn_calloc(world.device, 1, MIB, world.stream, &address));
     ck_assert_untouched(address);
     test_end_broken_capture(world.stream);
@@ -368,7 +370,12 @@ TEST(mallocs, what_the_driver_has_not_is_refused)
 
     sim.plan_fault("cuMemMap", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tarn_malloc_aligned(world.device, MIB, 4096, world.stream, &address));
+    sim.plan_fault("cuMemMap", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER,
+           tarn_malloc_labeled(world.device, NULL, MIB, 0, world.stream, "label", &address));
     sim.plan_fault("cuMemCreate", 1, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY,
+           tarn_malloc_labeled(world.device, NULL, MIB, 0, world.stream, "label", &address));
     STATUS(TARN_ERR_DEVICE_MEMORY,
            tarn_malloc_aligned(world.device, MIB, 4096, world.stream, &address));
     STATUS(TARN_ERR_DEVICE_MEMORY, tarn_calloc(world.device, 1, MIB, world.stream, &address));
@@ -376,6 +383,8 @@ TEST(mallocs, what_the_driver_has_not_is_refused)
     OK(tarn_device_set_limit(world.device, 2 * MIB));
     STATUS(TARN_ERR_LIMIT,
            tarn_malloc_aligned(world.device, 64 * MIB, 4096, world.stream, &address));
+    STATUS(TARN_ERR_LIMIT,
+           tarn_malloc_labeled(world.device, NULL, 64 * MIB, 0, world.stream, "label", &address));
     STATUS(TARN_ERR_LIMIT, tarn_calloc(world.device, 64, MIB, world.stream, &address));
     OK(tarn_device_set_limit(world.device, 0));
     ck_assert_untouched(address);
@@ -394,6 +403,8 @@ TEST(full, a_device_without_addresses_has_no_room)
     sim.set_hints(2, GIB / 2);
     STATUS(TARN_ERR_ADDRESS_SPACE,
            tarn_malloc_aligned(world.device, GIB + 1, 4096, world.stream, &address));
+    STATUS(TARN_ERR_ADDRESS_SPACE,
+           tarn_malloc_labeled(world.device, NULL, GIB + 1, 0, world.stream, "label", &address));
     STATUS(TARN_ERR_ADDRESS_SPACE, tarn_calloc(world.device, 1, GIB + 1, world.stream, &address));
     ck_assert_untouched(address);
     sim.set_hints(0, 0);

@@ -376,6 +376,8 @@ TEST(refuse, an_unrouted_allocation_on_a_capturing_stream_is_refused)
     REFUSE(TARN_ERR_UNROUTED, "tarn_begin_allocate_to_pool",
            tarn_malloc_aligned(world.device, 512, 4096, world.stream, &address));
     REFUSE(TARN_ERR_UNROUTED, "tarn_begin_allocate_to_pool",
+           tarn_malloc_labeled(world.device, NULL, 512, 0, world.stream, "label", &address));
+    REFUSE(TARN_ERR_UNROUTED, "tarn_begin_allocate_to_pool",
            tarn_calloc(world.device, 1, 512, world.stream, &address));
     REFUSE(TARN_ERR_UNROUTED, "outlive",
            tarn_pool_malloc(world.default_pool, 512, 0, world.stream, &address));

@@ -262,6 +262,23 @@ TEST(recorded, a_cleared_log_begins_anew)
     tn_told_free(&told);
 }
 
+/* Of a log that has lost nothing. */
+TEST(recorded, a_free_repeats_an_allocation_that_was_cleared)
+{
+    void *block = test_malloc(3000);
+
+    OK(tarn_device_clear_history(world.device));
+    OK(tarn_free(block));
+    flush();
+    look();
+    ck_assert_uint_eq(count_blocks(), 1);
+    for (size_t i = 0; i < told.event_count; i++) {
+        if (told.events[i].kind == TN_HISTORY_FREE)
+            ck_assert_uint_eq(told.events[i].block.requested, 3000);
+    }
+    tn_told_free(&told);
+}
+
 TEST(recorded, stacks_come_and_go)
 {
     void *blocks[4];
