@@ -334,7 +334,8 @@ static bool read_event(struct reading *reading, const uint64_t *words, size_t at
         reading->restores = reading->restores || at >= reading->begin;
         return add_alloc(reading, (struct tn_recalled_block){.number = 0});
     case TN_HISTORY_ALLOC:
-        return add_alloc(reading, block_of(words, count, 0));
+        block = count > 1 ? block_of(words, count, 0) : (struct tn_recalled_block){.units = 0};
+        return add_alloc(reading, block);
     case TN_HISTORY_FREE:
         block = count > 2 ? block_of(words + 1, count - 1, value)
                           : (struct tn_recalled_block){.units = 0};

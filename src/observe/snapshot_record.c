@@ -339,7 +339,7 @@ static size_t put_header(struct recording *recording, const char *name)
     put_fixed(header + 16, recording->allocations, 8);
     put_fixed(header + 24, recording->events, 8);
     put_fixed(header + 32, recording->live_peak, 8);
-    put_fixed(header + 40, 0, 16); /* not known */
+    memset(header + 40, 0, 16); /* not known */
     put_fixed(header + 56, recording->stream_count > 0 ? recording->stream_count : 1, 4);
     put_fixed(header + 60, recording->size_count, 4);
     recording->count += HEADER_BYTES;
