@@ -213,8 +213,10 @@ uint32_t tn_stacking_of_growth(struct tn_stacking *stacking)
     bool is_new;
     uint32_t id;
 
-    if (settings.level == TN_STACK_NONE || tn_history_stack != 0 || tn_stacking_caller == NULL)
-        return settings.level == TN_STACK_NONE ? 0 : tn_history_stack;
+    if (settings.level == TN_STACK_NONE)
+        return 0;
+    if (tn_history_stack > TN_STACKS_OWN || tn_stacking_caller == NULL)
+        return tn_history_stack;
     if (settings.level == TN_STACK_FRAMES)
         settings.level = TN_STACK_UNWIND;
     stack.count = 0;

@@ -17,7 +17,7 @@ static void open_recorded(void)
 }
 
 GROUP(interpreters, open_recorded, test_world_close)
-GROUP(unrecorded, test_world_open, test_world_close)
+GROUP(unrecorded, test_world_open_unrecorded, test_world_close)
 
 static atomic_int asked;
 

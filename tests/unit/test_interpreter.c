@@ -30,7 +30,7 @@ static void open_plain(void)
 
 GROUP(framed, open_callers, .end = test_world_close)
 GROUP(plain, open_plain, .end = test_world_close)
-GROUP(unrecorded, test_world_open, .end = test_world_close)
+GROUP(unrecorded, test_world_open_unrecorded, .end = test_world_close)
 
 /* The interpreter: one frame for all threads. */
 static atomic_uint_fast64_t current;

@@ -161,9 +161,10 @@ TEST(report, json_has_all_members)
         "{\"stack\": 8, \"block_bytes\": 2560, \"oldest\": 4, \"newest\": 9, \"live\": "
         "{\"blocks\": 3, \"bytes\": 2148}, \"estimated\": {\"blocks\": 30, \"bytes\": "
         "5497558138880}, \"in_graphs\": {\"blocks\": 1, \"bytes\": 100}, \"discarded\": "
-        "{\"blocks\": 2, \"bytes\": 2048}, \"frames\": [{\"address\": 6145, \"module\": 1, "
+        "{\"blocks\": 2, \"bytes\": 2048}, \"label\": \"layer 3\", \"interpreted\": "
+        "[\"train.py:7 step\"], \"frames\": [{\"address\": 6145, \"module\": 1, "
         "\"offset\": 256}, {\"address\": 6144, \"module\": 0, \"offset\": 3071}, {\"address\": "
-        "12288}, {\"address\": 9223372036854775850}], \"pools\": [{\"number\": 7, \"name\": "
+        "12288}], \"pools\": [{\"number\": 7, \"name\": "
         "\"weights\", \"live\": {\"blocks\": 2, \"bytes\": 2048}}, {\"number\": 1, \"name\": "
         "\"default\", \"live\": {\"blocks\": 1, \"bytes\": 100}}]}, {\"stack\": 0, ",
         "\"modules\": [{\"start\": 4096, \"end\": 8192, \"offset\": 1024, \"path\": "
@@ -190,6 +191,7 @@ TEST(report, the_loader_tells_the_function)
     const uint64_t frame = (uint64_t)(uintptr_t)&getppid + 2;
     const tarn_leak_module module = {frame - 2, frame + 100, 0x40, "/lib/libc.so", NULL, 0};
     const tarn_leak place = {.stack = 8,
+                             .label = "",
                              .frames = &frame,
                              .frame_count = 1,
                              .live = {1, 1},

@@ -393,8 +393,8 @@ TEST(recorded, blocks_have_their_annotations)
         OK(tarn_block_annotate(block, texts[i]));
     told = retell(NULL);
     ck_assert_uint_eq(told.count, 1);
-    for (size_t i = 0; i < 4; i++)
-        ck_assert_uint_eq(told.blocks[0].annotations[i], title_of(texts[i < 3 ? i : 4]));
+    for (size_t i = 0; i < TN_HISTORY_ANNOTATIONS; i++)
+        ck_assert_uint_eq(told.blocks[0].annotations[i], title_of(texts[i == 0 ? 0 : 4]));
     tn_told_free(&told);
     OK(tarn_free(block));
     block = test_malloc(1000); /* the same record's */
