@@ -104,6 +104,8 @@ static struct tn_told retell(const struct run *run, const struct tn_told_cuts *c
     struct tn_told_source source = {.read = tn_ring_from_own_file,
                                     .context = &history->file,
                                     .page_count = history->ring.page_count,
+                                    .area_bytes =
+                                        tn_ring_area_offset(history->file.head, TN_RING_AREAS),
                                     .part_count = history->file.part_count};
     struct tn_told told;
 

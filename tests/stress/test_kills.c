@@ -557,6 +557,7 @@ static void judge(struct tn_ring_reader *reader)
     struct tn_told_source source = {.read = tn_ring_from_file,
                                     .context = reader,
                                     .page_count = (size_t)reader->head.page_count,
+                                    .area_bytes = tn_ring_area_offset(&reader->head, TN_RING_AREAS),
                                     .part_count = tn_ring_reader_parts(reader)};
     struct tn_told told;
 
