@@ -22,7 +22,7 @@ enum tn_trace_action {
     TN_TRACE_OOM, /* the address: the bytes that the driver has free */
     TN_TRACE_SNAPSHOT,
     TN_TRACE_ANNOTATE, /* a live block */
-    TN_TRACE_USE, /* of a block, on the event's stream; has no address and no bytes */
+    TN_TRACE_USE,      /* of a block, on the event's stream; has no address and no bytes */
 };
 
 struct tn_trace_event {

@@ -72,8 +72,8 @@ static bool read_entry(const struct tn_told_source *source, size_t offset,
 }
 
 /* Entries of a table have one pool. */
-static void name_pool(const struct tn_told_source *source, size_t offset, struct tn_mentions *mentions,
-                      size_t first)
+static void name_pool(const struct tn_told_source *source, size_t offset,
+                      struct tn_mentions *mentions, size_t first)
 {
     uint64_t pool = 0;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* told_tables.h -- the tables of live blocks of a history, read for what it tells (observe/retell.h).
+/* told_tables.h -- the tables of live blocks of a history, as a source of what happened
+ * (observe/retell.h).
  *
  * Locking: none; the source may be written meanwhile. */
 #ifndef TARN_OBSERVE_TOLD_TABLES_H
