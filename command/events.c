@@ -139,7 +139,7 @@ static bool is_note_wanted(const struct choosing *choosing, const struct tn_note
         return false;
     if (!wanted->by_address)
         return true;
-    if (note->note == TN_NOTE_STREAM_USED)
+    if (note->note == TN_NOTE_STREAM_USED || note->note == TN_NOTE_ANNOTATED)
         return has(&choosing->blocks, note->operands[0]);
     return note_has_address(note, wanted->address) ||
            (is_of_graphs(note->note) && note->pool != 0 && has(&choosing->pools, note->pool));

@@ -115,7 +115,8 @@ static enum answer say_none(uint64_t process)
     if (kill((pid_t)process, 0) != 0)
         return say(ANSWER_NOTHING, "process %llu is another user's: only root reads its history",
                    (unsigned long long)process);
-    return say(ANSWER_NOTHING, "process %llu has no history: does it use Tarn, with history_bytes?",
+    return say(ANSWER_NOTHING,
+               "process %llu has no history: does it use Tarn, and with a history that has a file?",
                (unsigned long long)process);
 }
 

@@ -16,6 +16,8 @@ static const char *read_stack(struct history *history, uint64_t id, struct tn_st
         return "no stack was taken";
     if (id == TN_STACKS_FULL)
         return "no room was left for the stack";
+    if (id == TN_STACKS_OWN)
+        return "Tarn's own: contents of a checkpoint";
     if (id > UINT32_MAX || tn_stacks_read(&history->stacks, (uint32_t)id, stack) != TN_SCROLL_READ)
         return "the stack cannot be read";
     return stack->count == 0 ? "the stack has no frames" : NULL;

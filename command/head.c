@@ -9,7 +9,7 @@
 
 uint64_t head_sample_bytes(const struct history *history)
 {
-    return history->stacks.bytes > 0 ? tn_max(history->reader.head.notes[0], 1) : 1;
+    return history->reader.head.notes[0];
 }
 
 /* The library's own module; NULL: it is not among them, as where a program has it inside. */
@@ -73,9 +73,9 @@ void head_print(const struct history *history, const struct tn_told *told,
     text_bytes(file, (double)history_log_bytes(history));
     if (event_count != NULL)
         (void)fprintf(file, ", %" PRIu64 " events", *event_count);
-    if (history->stacks.bytes == 0)
+    if (sample_bytes == 0)
         (void)fputs("; no stacks: see history_stacks\n", file);
-    else if (sample_bytes <= 1)
+    else if (sample_bytes == 1)
         (void)fputs("; a stack of each allocation\n", file);
     else
         (void)fprintf(file, "; stacks of one allocation in %" PRIu64 " bytes\n", sample_bytes);

@@ -51,8 +51,8 @@ static int compare_groups(const void *a, const void *b)
 
 static void add(struct live_group *group, const struct tn_told_block *block, uint64_t sample_bytes)
 {
-    const bool is_sampled =
-        sample_bytes > 1 && sample_bytes < SAMPLE_BYTES_MAX && block->stack != TN_STACKS_NONE;
+    const bool is_sampled = sample_bytes > 1 && sample_bytes < SAMPLE_BYTES_MAX &&
+                            block->stack != TN_STACKS_NONE && block->stack != TN_STACKS_OWN;
     const double weight =
         is_sampled ? tn_sample_weight(tn_max(block->requested, 1), sample_bytes) : 1;
 

@@ -47,6 +47,7 @@ static const struct named names[TN_NOTES] = {
     [TN_NOTE_RUNG] = {"rung tried", {"rung", "bytes"}},
     [TN_NOTE_OUT_OF_MEMORY] = {"out of memory", {"bytes", "free_bytes", "status"}},
     [TN_NOTE_TRIMMED] = {"trim", {"bytes", "kept_bytes"}},
+    [TN_NOTE_ANNOTATED] = {"annotated", {"block", "address", "title"}},
     [TN_NOTE_SNAPSHOT] = {"snapshot taken", {"blocks"}},
 };
 

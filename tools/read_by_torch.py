@@ -4,7 +4,7 @@
 
     pip install --no-deps torch==2.11.0     # in an environment of its own; its reader needs nothing else
     TARN_DRIVER=sim build/dev/bin/11_snapshot sample.pickle
-    TARN_DRIVER=sim build/dev/bin/snapshot_run run.pickle
+    TARN_DRIVER=sim build/dev/bin/snapshot_run run.pickle run.trace
     tools/read_by_torch.py sample.pickle run.pickle > tests/tools/recorded/read_by_torch.txt
 
 To be run for each change of the format. The reader is torch/cuda/_memory_viz.py, loaded by its path, so that neither

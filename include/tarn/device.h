@@ -73,8 +73,9 @@ typedef enum tarn_history_stacks {
  * opens. TARN_CONF is a list of pairs key:value with commas between, for example
  * TARN_CONF=limit_bytes:40G,unrouted:refuse. Blanks around words are ignored. Keys that the list
  * leaves out stay as the program chose. Later calls, such as tarn_device_set_limit, count from then
- * on. A size is a number of bytes, or a number with K, M, G or T behind, for powers of 1024. Keys
- * have the options' names, or PyTorch's for a setting of the same meaning:
+ * on. TARN_LEAKS overrides TARN_CONF where that chooses no history or no stacks (leaks.h). A size
+ * is a number of bytes, or a number with K, M, G or T behind, for powers of 1024. Keys have the
+ * options' names, or PyTorch's for a setting of the same meaning:
  *   limit_bytes                         A size; 0: no limit.
  *   per_process_memory_fraction         memory_fraction: a number from 0 to 1; 0: no limit.
  *   cache_limit_bytes                   A size; 0: 256 MiB; or none: no cache.
@@ -140,9 +141,10 @@ typedef struct tarn_device_options {
     /* The bytes of a log with the history of the device's blocks, from 64 KiB to 64 GiB; 0: 16
      * MiB; TARN_NO_HISTORY: none. The log is in a file in memory, which outlives a killed process.
      * It is in the process's own memory instead where no file can be made. With 0 that is so, too,
-     * where the file would leave less than 32 MiB to others. Beside the log the file has 64 bytes
-     * for each block. The log has replays of graphs only where its size is chosen: a replay would
-     * take some 50 ns more. See docs/history.md. */
+     * where the file would leave less than 32 MiB to others. With 0 the log begins with 512 KiB,
+     * and grows as it is written. Beside the log the file has room for texts and ranges, and 64
+     * bytes for each block. The log has replays of graphs only where its size is chosen: a replay
+     * would take some 50 ns more. See docs/history.md. */
     size_t history_bytes;
 
     /* Which stacks the history has, of allocations; and of which of them: one in so many bytes in

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* history.h -- a program's words in the history of a device.
  *
- * A device keeps a history where its option history_bytes is not 0 (device.h). docs/history.md
- * describes the history, and how tools read it, also when the process has been killed.
+ * A device keeps a history, unless its option history_bytes is TARN_NO_HISTORY (device.h).
+ * docs/history.md describes the history, and how tools read it, also when the process has been
+ * killed.
  *
  * All texts are UTF-8 of at most 1,000 bytes, and end with a zero byte. A history keeps each text
- * once. Texts take at most half of the room for stacks. A text without room is counted, and read as
- * an empty text.
+ * once. Texts take at most half of the room for stacks and texts. A text without room is counted,
+ * and read as an empty text.
  *
  * All functions may be called from any thread, while any stream is being captured, and from within
  * callbacks of tarn/pressure.h. */
@@ -54,8 +55,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_label_pop(void);
 TARN_API TARN_MUST_CHECK tarn_status tarn_label_get(char *buffer, size_t capacity, size_t *length);
 
 /* Adds an annotation to a live block: a text after the fact. The history's log has each annotation
- * with its time. The table of live blocks has a block's first three and its newest, until the block
- * is freed. NULL is allowed, as the address of 0 bytes.
+ * with its time. The table of live blocks has a block's first and its newest, until the block is
+ * freed. NULL is allowed, as the address of 0 bytes.
  *   NOT_OURS, INNER_ADDRESS  The address is not a block's first.
  *   DOUBLE_FREE              The block is not live.
  *   INVALID_ARGUMENT         The text is NULL or empty, has more than 1,000 bytes, or is not UTF-8.
@@ -64,9 +65,9 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_label_get(char *buffer, size_t capacit
 TARN_API TARN_MUST_CHECK tarn_status tarn_block_annotate(void *address, const char *text);
 
 /* Ranges of the program's time, such as a profiler's: a name, the moments of begin and end, and
- * their threads. A device has them in a log of their own, a sixteenth of the history: they
- * overwrite each other, and never the blocks' events. PyTorch calls them external annotations.
- * Ranges may overlap, and another thread may end a range. */
+ * their threads. A device has them in a log of their own, at most a sixteenth of the history, or
+ * four pages. They overwrite each other, and never the blocks' events. PyTorch calls them external
+ * annotations. Ranges may overlap, and another thread may end a range. */
 
 /* Begins a range. *range: for its end; 0 where the device keeps no history, and nothing is noted.
  *   INVALID_HANDLE    The device.
@@ -129,7 +130,8 @@ typedef enum tarn_history_kind {
 typedef struct tarn_history_settings {
     /* sizeof(tarn_history_settings), set by the INIT macro */
     size_t size;
-    /* stacks of allocations; which of them have one is up to the device's options */
+    /* Stacks of allocations; which of them have one is up to the device's options. A device that
+     * was opened without stacks has less room for them. */
     tarn_history_stacks stacks;
     /* The table of live blocks has their stacks, and the log has none: its events are smaller. */
     bool live_stacks_alone;

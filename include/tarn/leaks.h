@@ -15,8 +15,8 @@
  *   1        On standard error.
  *   0        Nowhere, as where TARN_LEAKS is not set.
  *   a path   At the end of a file of this name.
- * Each device that is then opened keeps a history, of 1 MiB where it would keep none. It has stacks
- * TARN_HISTORY_FRAMES where it would have none.
+ * Each device that is then opened keeps a history: of 1 MiB where its options or TARN_CONF choose
+ * none. Its stacks are TARN_HISTORY_FRAMES where these choose none.
  *
  * All functions may be called from any thread, while any stream is being captured, and from within
  * callbacks of tarn/pressure.h. They never disturb a capture. */

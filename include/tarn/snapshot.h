@@ -109,11 +109,11 @@ typedef struct tarn_snapshot {
  * moment: all pools of the snapshot are stopped together. Calls of other threads that change these
  * pools wait meanwhile, and until a growing pool is done. Replays go on.
  *
- * Where the device keeps a history (tarn_device_options.history_bytes), the live blocks come from
- * there. Pools are stopped until chunks and pending blocks are copied: some ten nanoseconds for
- * each, and for each stream. All blocks are copied while the pools are stopped, some ten
- * nanoseconds for each, without a history, or with discarded blocks. This holds also where threads
- * overwrite the history faster than it is read.
+ * Unless the device was opened with TARN_NO_HISTORY, the live blocks come from its history. Pools
+ * are stopped until chunks and pending blocks are copied: some ten nanoseconds for each, and for
+ * each stream. All blocks are copied while the pools are stopped, some ten nanoseconds for each,
+ * without a history, or with discarded blocks. This holds also where threads overwrite the history
+ * faster than it is read.
  *
  * *snapshot: owned by the caller; end it with tarn_snapshot_destroy.
  *   INVALID_HANDLE    The device; or the pool, which is not NULL.
@@ -125,7 +125,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_snapshot_take(tarn_device *device, tar
 TARN_API void tarn_snapshot_destroy(tarn_snapshot *snapshot); /* NULL is allowed. */
 
 /* Adds what the device's history has of the time before the snapshot (docs/history.md):
- * allocations, frees, memory mapped and unmapped, memory that was lacking.
+ * allocations, frees, annotations, memory mapped and unmapped, memory that was lacking, and ranges.
  * tarn_snapshot_write_pytorch then writes these events as the traces of the device, also from a
  * snapshot of one pool. Events that were added before go. A history of 16 MiB takes some 100 ms to
  * read, and nobody waits.
@@ -173,8 +173,12 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_snapshot_write_trace(const tarn_snapsh
 /* Blocks with one stack, pool and size, of which the second snapshot has more or fewer. LIVE and
  * DISCARDED blocks count: those that their users have not freed. */
 typedef struct tarn_snapshot_change {
-    /* The allocations' callers, innermost first; NULL: no stack is known. An address is behind a
-     * call. A frame with the top bit is a token of an interpreter. */
+    /* The label of their allocations (history.h), which is part of the stack; empty: none. */
+    const char *label;
+    /* Frames of an interpreter (history.h), and addresses behind calls, the innermost first. NULL:
+     * no stack is known. */
+    const char *const *interpreted;
+    size_t interpreted_count;
     const uint64_t *frames;
     size_t frame_count;
     /* the pool's number, and its name in the snapshot that has it */

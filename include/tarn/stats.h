@@ -205,7 +205,8 @@ typedef struct tarn_stats {
      * use. */
     tarn_stat host_bytes;
 
-    /* device: memory of the history (history.h): its file, and no part of host_bytes */
+    /* Device: memory of the device's history (history.h), which is no part of host_bytes. Pages of
+     * the log that have no memory yet count, too. */
     uint64_t history_bytes;
 } tarn_stats;
 

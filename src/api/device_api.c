@@ -12,6 +12,7 @@
 #include "observe/pool_check.h"
 #include "pools/janitor.h"
 #include "pools/opening.h"
+#include "pools/trackers.h"
 #include "pools/reclaim.h"
 #include "pools/sweep.h"
 #include "tarn/device.h"
@@ -64,7 +65,8 @@ tarn_status tarn_device_close(tarn_device *device)
     if (!tn_is_device(device))
         return tn_bad_handle("device");
     status = tn_device_close(device);
-    if (status == TARN_ERR_BUSY && tn_call_pin_device(&call, device))
+    if (status == TARN_ERR_BUSY && !tn_trackers_are_deaf(device) &&
+        tn_call_pin_device(&call, device))
         tn_leaks_tell_at_close(device);
     return tn_leave(status);
 }

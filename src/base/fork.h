@@ -31,7 +31,7 @@ void tn_fork_stake(void);
 void tn_fork_unstake(void);
 
 /* Has the function called in such a child before fork() returns there. The function may write
- * atomic variables and nothing else. May be called any number of times, with a few functions in
+ * atomic variables, and call what a signal handler may. May be called any number of times, with a few functions in
  * all. */
 void tn_fork_tell(void (*act)(void));
 

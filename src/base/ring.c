@@ -47,6 +47,16 @@ void tn_ring_reserve_by(struct tn_ring *ring, size_t reserved, tn_ring_reserve r
     ring->reserve_context = context;
 }
 
+size_t tn_ring_reserved(struct tn_ring *ring)
+{
+    size_t count;
+
+    tn_spin_acquire(&ring->lock);
+    count = ring->reserved;
+    tn_spin_release(&ring->lock);
+    return count;
+}
+
 void tn_ring_drop(struct tn_ring *ring)
 {
     for (size_t i = 0; i < TN_RING_SHARED && ring->shared != NULL; i++)
@@ -76,6 +86,13 @@ void tn_ring_forget(struct tn_ring *ring)
     tn_spin_release(&ring->lock);
 }
 
+void tn_ring_distrust(struct tn_ring *ring)
+{
+    tn_spin_acquire(&ring->lock);
+    atomic_store_explicit(&ring->recent, UINT64_MAX, memory_order_relaxed);
+    tn_spin_release(&ring->lock);
+}
+
 void tn_ring_clear(struct tn_ring *ring)
 {
     for (size_t i = 0; i < TN_RING_SHARED; i++) {
@@ -87,7 +104,8 @@ void tn_ring_clear(struct tn_ring *ring)
     for (uint64_t i = ring->taken; i < ring->left_count; i++) {
         const size_t page = ring->left[i % ring->page_count].page;
 
-        atomic_store_explicit(&ring->pages[page].serial, 0, memory_order_release);
+        if (page < ring->reserved)
+            atomic_store_explicit(&ring->pages[page].serial, 0, memory_order_release);
     }
     atomic_store_explicit(&ring->pages->cleared_in_ring, ring->taken, memory_order_release);
     forget(ring);

@@ -139,6 +139,9 @@ bool tn_ring_init(struct tn_ring *ring, void *pages, size_t page_count,
 void tn_ring_reserve_by(struct tn_ring *ring, size_t reserved, tn_ring_reserve reserve,
                         void *context);
 
+/* The pages that have memory: the first ones. Others may not be touched. */
+size_t tn_ring_reserved(struct tn_ring *ring);
+
 void tn_ring_drop(struct tn_ring *ring); /* no writer is left; the pages stay as they are */
 
 /* A writer of its own; ring NULL: it writes nothing. */
@@ -150,6 +153,9 @@ void tn_ring_clear(struct tn_ring *ring);
 
 /* Numbers of the user's counter up to now may be overwritten soon, or were not written. */
 void tn_ring_forget(struct tn_ring *ring);
+
+/* Until then nothing of the log counts as recent. */
+void tn_ring_distrust(struct tn_ring *ring);
 
 static inline bool tn_ring_skips(const struct tn_ring *ring, uint64_t bits)
 {

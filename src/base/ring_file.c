@@ -21,8 +21,9 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/environment.h"
+#include "base/fork.h"
 
-enum { NAME_BYTES = 96, TRIES = 16 };
+enum { NAME_BYTES = 96, TRIES = 16, OWN_FILES = 64 };
 
 /* 0x89, then TRING and the end of a line, on a machine that puts the lowest byte first */
 static const uint64_t magic = 0x0a0d474e49525489;
@@ -124,6 +125,40 @@ static void remove_old(const char *path, int count_max)
             keep(&kept, dirfd(folder), entry->d_name);
     }
     (void)closedir(folder);
+}
+
+/* The files of this process: a child that has them open or mapped, too, would keep their locks. 0:
+ * none; else a descriptor and 1. A file that finds no place is kept by children. */
+static atomic_int own_files[OWN_FILES];
+
+static void *map_shared(const struct tn_ring_file *file, size_t offset, size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, (off_t)offset);
+
+    if (memory == MAP_FAILED)
+        return NULL;
+    (void)madvise(memory, bytes, MADV_DONTFORK);
+    return memory;
+}
+
+static void close_in_child(void)
+{
+    for (size_t i = 0; i < OWN_FILES; i++) {
+        const int file = atomic_exchange(&own_files[i], 0);
+
+        if (file != 0)
+            (void)close(file - 1);
+    }
+}
+
+static void swap_own_file(int from, int to)
+{
+    for (size_t i = 0; i < OWN_FILES; i++) {
+        int is = from;
+
+        if (atomic_compare_exchange_strong(&own_files[i], &is, to))
+            return;
+    }
 }
 
 /* A new file of the user's in the folder; its path is in file. -1: errno tells. */
@@ -233,7 +268,7 @@ bool tn_ring_file_reserve(void *context, size_t page, size_t count)
 static void *map_file(struct tn_ring_file *file, const char *folder,
                       const struct tn_ring_plan *plan)
 {
-    void *memory = MAP_FAILED;
+    void *memory = NULL;
     int error;
 
     file->fd = create(file, folder);
@@ -243,11 +278,14 @@ static void *map_file(struct tn_ring_file *file, const char *folder,
     if (error == 0)
         error = reserve_first(file, plan);
     if (error == 0) {
-        memory = mmap(NULL, file->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+        memory = map_shared(file, 0, file->bytes);
         error = errno;
     }
-    if (memory != MAP_FAILED)
+    if (memory != NULL) {
+        tn_fork_tell(close_in_child);
+        swap_own_file(0, file->fd + 1);
         return memory;
+    }
     (void)unlink(file->path);
     (void)close(file->fd);
     file->path[0] = '\0';
@@ -333,12 +371,10 @@ static void *map_part(const struct tn_ring_file *file, size_t part)
 {
     size_t offset = file->bytes + tn_ring_part_offset(part);
     size_t bytes = tn_ring_part_bytes(part);
-    void *memory;
 
     if (file->fd < 0 || reserve(file->fd, offset, bytes) != 0)
         return NULL;
-    memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, (off_t)offset);
-    return memory != MAP_FAILED ? memory : NULL;
+    return map_shared(file, offset, bytes);
 }
 
 void *tn_ring_file_add_part(struct tn_ring_file *file)
@@ -369,6 +405,7 @@ void tn_ring_file_remove(struct tn_ring_file *file)
     TN_ASSERT((file->fd < 0) == (file->path[0] == '\0'));
     if (file->fd >= 0) {
         (void)unlink(file->path);
+        swap_own_file(file->fd + 1, 0);
         (void)close(file->fd);
     }
     for (size_t part = 0; part < TN_RING_PARTS; part++) {
@@ -453,10 +490,11 @@ static size_t part_at(size_t offset)
 /* Whether the offset is in a part of which the file has but a hole. */
 static bool is_private(const struct tn_ring_file_head *head, size_t offset)
 {
-    const size_t pages = (size_t)head->page_count * TN_RING_PAGE_BYTES;
+    const size_t parts =
+        (size_t)head->page_count * TN_RING_PAGE_BYTES + tn_ring_area_offset(head, TN_RING_AREAS);
 
-    return offset >= pages && (atomic_load_explicit(&head->private_parts, memory_order_relaxed) >>
-                                   part_at(offset - pages) &
+    return offset >= parts && (atomic_load_explicit(&head->private_parts, memory_order_relaxed) >>
+                                   part_at(offset - parts) &
                                1) != 0;
 }
 

@@ -90,6 +90,14 @@ struct tn_ring_plan {
     uint64_t spare_bytes; /* that the file must leave in its folder to others */
 };
 
+/* By how many pages of a log the areas beside it are measured: small ones where it begins small. */
+static inline size_t tn_ring_plan_pages(const struct tn_ring_plan *plan)
+{
+    const size_t pages = 8 * plan->first_pages;
+
+    return pages != 0 && pages < plan->page_count ? pages : plan->page_count;
+}
+
 /* Makes a file in the folder by the plan, or private memory; folder NULL: private memory. False: no
  * memory, not even private. */
 bool tn_ring_file_make(struct tn_ring_file *file, const char *folder,

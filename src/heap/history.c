@@ -83,6 +83,7 @@ void tn_history_flush(struct tn_history_writer *history)
 
 void tn_history_leave(struct tn_history_writer *history)
 {
+    TN_ASSERT(history->log.page == NULL || tn_history_is_kept(history));
     tn_history_flush(history);
     tn_ring_leave(&history->log);
 }
@@ -98,13 +99,11 @@ static TN_ALWAYS_INLINE void enter(struct tn_history_entry *entry, const struct 
     atomic_store_explicit(&entry->number, block->sequence, memory_order_release);
 }
 
-/* The next allocation of the block has another stack, or none: it is not the same again. */
 static void put_with_stack(struct tn_history_writer *history, enum tn_history_kind kind,
-                           struct words words, uint64_t sequence)
+                           struct words words)
 {
     tn_ring_put_more(&history->log, kind, words.value,
                      (const uint64_t[]){words.second, tn_history_stack}, 2);
-    history->run_begin = sequence + 1;
 }
 
 /* An allocation without a stack, in a page that has room, behind the free of another block of late
@@ -151,12 +150,13 @@ static TN_APART void put_live(struct tn_history_writer *history, enum tn_history
         history->run_begin = block->sequence; /* restored blocks have lower ones */
         history->log.base = block->sequence;
     }
-    if (!has_room)
-        history->run_begin = block->sequence + 1;
-    else if (!has_stack)
+    if (has_room && has_stack)
+        put_with_stack(history, kind, words);
+    else if (has_room)
         tn_ring_write_two(&history->log, tn_ring_first(kind, 1, words.value), words.second);
-    else
-        put_with_stack(history, kind, words, block->sequence);
+    /* The next allocation of the block has another stack, or none: it is not the same again. */
+    if (!has_room || tn_history_stack != 0)
+        history->run_begin = block->sequence + 1;
     history->log.base += 1; /* now: a page that began had the number of this block */
 }
 

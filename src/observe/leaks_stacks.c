@@ -63,8 +63,8 @@ static bool read_stacks(struct tn_leaks *leaks, const struct tn_ring_file *file)
         for (size_t j = 0; j < stack.count; j++)
             add_frame(&leaks->titles, place, stack.frames[j], &frames, &interpreted);
         /* A label alone is of an allocation that was not chosen. */
-        if (leaks->read.sample_bytes > 1 && place->frame_count + place->interpreted_count == 0 &&
-            place->label[0] != '\0')
+        if (leaks->read.sample_bytes > 1 && stack.count > 0 &&
+            place->frame_count + place->interpreted_count == 0)
             place->estimated = (tarn_leak_sum){0, 0};
     }
     return frames != NULL && interpreted != NULL && !leaks->titles.short_of_memory;

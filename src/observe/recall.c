@@ -106,11 +106,12 @@ static bool see(struct tn_recall *recall, const struct tn_history_entry *entry, 
 
 static void see_pages(struct tn_recall *recall)
 {
-    const struct tn_ring *ring = &recall->history->ring;
+    struct tn_ring *ring = &recall->history->ring;
+    const size_t count = tn_ring_reserved(ring);
 
     recall->lost = load(&ring->pages->lost_in_ring);
-    for (size_t i = 0; i < ring->page_count; i++) {
-        __builtin_prefetch(&ring->pages[i + AHEAD < ring->page_count ? i + AHEAD : i]);
+    for (size_t i = 0; i < count; i++) {
+        __builtin_prefetch(&ring->pages[i + AHEAD < count ? i + AHEAD : i]);
         recall->pages[i].serial = load(&ring->pages[i].serial);
         recall->pages[i].count = load(&ring->pages[i].count);
     }
@@ -352,13 +353,14 @@ static enum tn_recall_answer read_log(struct tn_recall *recall)
 {
     struct tn_ring *ring = &recall->history->ring;
     struct reading reading = {.recall = recall};
+    const size_t count = tn_ring_reserved(ring);
     uint64_t read = 0; /* pages taken from the cut to the end, and read */
 
-    for (size_t i = 0; i < ring->page_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const uint64_t serial = load(&ring->pages[i].serial);
         struct tn_ring_copy copy;
 
-        __builtin_prefetch(&ring->pages[i + AHEAD < ring->page_count ? i + AHEAD : i]);
+        __builtin_prefetch(&ring->pages[i + AHEAD < count ? i + AHEAD : i]);
         if (serial == recall->pages[i].serial &&
             load(&ring->pages[i].count) == recall->pages[i].count)
             continue;
@@ -449,6 +451,8 @@ enum tn_recall_answer tn_recall_find(struct tn_recall *recall)
     answer = read_log(recall);
     if (answer != TN_RECALL_DONE)
         return answer;
+    if (tn_ring_skips(&recall->history->ring, TN_RING_SKIPS_OWN))
+        return TN_RECALL_LOST;
     join(recall);
     return add_freed(recall);
 }

@@ -233,7 +233,8 @@ tarn_status tn_snapshot_take(tarn_device *device, tarn_pool *pool, tarn_snapshot
     struct tn_snapshot *made = NULL;
 
     TN_ASSERT(tn_lock_none_held() && (pool == NULL || pool->device == device));
-    if (device->history.file.head != NULL)
+    if (device->history.file.head != NULL &&
+        !tn_ring_skips(&device->history.ring, TN_RING_SKIPS_OWN))
         made = tn_snapshot_take_live(device, pool);
     if (made == NULL)
         made = tn_snapshot_take_by_walk(device, pool);

@@ -138,40 +138,74 @@ static size_t count_frames(const struct items *items)
     return count;
 }
 
-static void describe(const struct item *item, tarn_snapshot_change *change, uint64_t **frames)
+/* Where the frames of the next change go. */
+struct room {
+    uint64_t *frames;
+    const char **interpreted;
+};
+
+static void describe(const struct item *item, struct tn_titles *titles, struct room *room,
+                     tarn_snapshot_change *change)
 {
     struct tn_stack stack;
 
     tn_snapshot_stack_read(&item->snapshot->stacks, item->stack, &stack);
-    *change = (tarn_snapshot_change){.frames = stack.count > 0 ? *frames : NULL,
-                                     .frame_count = stack.count,
+    *change = (tarn_snapshot_change){.label = "",
+                                     .interpreted = room->interpreted,
+                                     .frames = stack.count > 0 ? room->frames : NULL,
                                      .pool = item->pool,
                                      .block_bytes = item->block_bytes,
                                      .blocks = item->blocks,
                                      .bytes = bytes_of(item)};
     memcpy(change->pool_name, item->told->name, sizeof change->pool_name);
-    memcpy(*frames, stack.frames, stack.count * sizeof **frames);
-    *frames += stack.count;
+    for (size_t i = 0; i < stack.count; i++) {
+        const uint64_t frame = stack.frames[i];
+
+        if (tn_stack_title_of(frame, TN_STACK_LABEL) != 0)
+            change->label = tn_titles_text(titles, (uint32_t)frame);
+        else if ((frame & TN_STACK_TITLE) != 0)
+            room->interpreted[change->interpreted_count++] =
+                tn_titles_text(titles, (uint32_t)frame);
+        else
+            room->frames[change->frame_count++] = frame;
+    }
+    room->frames += change->frame_count;
+    room->interpreted += change->interpreted_count;
+}
+
+static struct tn_titles titles_of(const struct tn_snapshot *snapshot)
+{
+    const struct tn_scroll_reader reader = tn_snapshot_stacks_reader(&snapshot->stacks);
+
+    return tn_titles_new(&reader);
 }
 
 /* NULL: no memory. */
-static struct tn_snapshot_diff *make(const struct items *items, const struct tn_scroll *modules)
+static struct tn_snapshot_diff *make(const struct items *items, const struct tn_snapshot *before,
+                                     const struct tn_snapshot *after)
 {
+    const size_t frame_count = count_frames(items);
     tarn_snapshot_change *changes;
-    struct tn_snapshot_diff *made = tn_host_alloc(1, sizeof *made + items->count * sizeof *changes +
-                                                         count_frames(items) * sizeof(uint64_t));
-    uint64_t *frames;
+    struct tn_snapshot_diff *made =
+        tn_host_alloc(1, sizeof *made + items->count * sizeof *changes +
+                             frame_count * (sizeof(uint64_t) + sizeof(char *)));
+    struct room room;
 
     if (made == NULL)
         return NULL;
-    if (!tn_naming_begin(&made->naming, modules)) {
+    if (!tn_naming_begin(&made->naming, &after->stacks.modules)) {
         tn_host_free(made);
         return NULL;
     }
+    made->titles[0] = titles_of(before);
+    made->titles[1] = titles_of(after);
     changes = (tarn_snapshot_change *)(void *)(made + 1);
-    frames = (uint64_t *)(void *)(changes + items->count);
+    room.frames = (uint64_t *)(void *)(changes + items->count);
+    room.interpreted = (const char **)(void *)(room.frames + frame_count);
     for (size_t i = 0; i < items->count; i++) {
-        describe(&items->all[i], &changes[i], &frames);
+        const bool is_after = items->all[i].snapshot == after;
+
+        describe(&items->all[i], &made->titles[is_after], &room, &changes[i]);
         made->read.blocks += changes[i].blocks;
         made->read.bytes += changes[i].bytes;
     }
@@ -193,8 +227,12 @@ tarn_status tn_snapshot_compare(const struct tn_snapshot *before, const struct t
         add_items(&items, after, 1);
         TN_ASSERT(items.count <= most);
         sum_up(&items);
-        made = make(&items, &after->stacks.modules);
+        made = make(&items, before, after);
         tn_host_free(items.all);
+    }
+    if (made != NULL && (made->titles[0].short_of_memory || made->titles[1].short_of_memory)) {
+        tn_snapshot_diff_drop(made);
+        made = NULL;
     }
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY,
@@ -206,8 +244,11 @@ tarn_status tn_snapshot_compare(const struct tn_snapshot *before, const struct t
 
 void tn_snapshot_diff_drop(struct tn_snapshot_diff *diff)
 {
-    if (diff != NULL)
+    if (diff != NULL) {
         tn_naming_end(&diff->naming);
+        tn_titles_free(&diff->titles[0]);
+        tn_titles_free(&diff->titles[1]);
+    }
     tn_host_free(diff);
 }
 
@@ -223,6 +264,10 @@ static void put_text(struct tn_text *text, const struct tn_snapshot_diff *diff)
         tn_put(text, "%+lld bytes: %+lld blocks of %zu bytes in pool %llu '%s'\n",
                (long long)change->bytes, (long long)change->blocks, change->block_bytes,
                (unsigned long long)change->pool, change->pool_name);
+        if (change->label[0] != '\0')
+            tn_put(text, "    label '%s'\n", change->label);
+        for (size_t k = 0; k < change->interpreted_count; k++)
+            tn_put(text, "    %s\n", change->interpreted[k]);
         for (size_t k = 0; k < change->frame_count; k++) {
             tn_name_frame(&diff->naming, change->frames[k], &name);
             tn_put(text, "    %s (%s+0x%llx)\n", name.function, name.path,
@@ -258,7 +303,14 @@ static void put_json(struct tn_text *text, const struct tn_snapshot_diff *diff)
                change->block_bytes, (unsigned long long)change->pool);
         tn_put(text, "\"pool_name\":");
         tn_put_string(text, change->pool_name);
-        tn_put(text, ",\"frames\":[");
+        tn_put(text, ",\"label\":");
+        tn_put_string(text, change->label);
+        tn_put(text, ",\"interpreted\":[");
+        for (size_t k = 0; k < change->interpreted_count; k++) {
+            tn_put(text, k > 0 ? "," : "");
+            tn_put_string(text, change->interpreted[k]);
+        }
+        tn_put(text, "],\"frames\":[");
         put_json_frames(text, diff, change);
         tn_put(text, "]}");
     }

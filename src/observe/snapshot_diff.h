@@ -7,11 +7,13 @@
 
 #include "observe/naming.h"
 #include "observe/snapshot_parts.h"
+#include "observe/titles.h"
 #include "tarn/stats.h"
 
 struct tn_snapshot_diff {
-    tarn_snapshot_diff read; /* first: programs have this address */
-    struct tn_naming naming; /* of the second snapshot's modules */
+    tarn_snapshot_diff read;    /* first: programs have this address */
+    struct tn_naming naming;    /* of the second snapshot's modules */
+    struct tn_titles titles[2]; /* of each snapshot */
 };
 
 /* HOST_MEMORY */

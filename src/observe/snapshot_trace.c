@@ -336,10 +336,10 @@ tarn_status tn_snapshot_trace(tarn_device *device, struct tn_snapshot *snapshot)
     TN_ASSERT(tn_lock_none_held());
     if (history->file.head == NULL)
         return tn_fail(TARN_ERR_NOT_SUPPORTED,
-                       "the device keeps no history: open it with history_bytes");
+                       "the device keeps no history: it was opened with TARN_NO_HISTORY");
     status = tn_retell(&(struct tn_told_source){.read = tn_ring_from_own_file,
                                                 .context = &history->file,
-                                                .page_count = history->ring.page_count,
+                                                .page_count = tn_ring_reserved(&history->ring),
                                                 .area_bytes = tn_ring_area_offset(
                                                     history->file.head, TN_RING_AREAS),
                                                 .part_count = 0},

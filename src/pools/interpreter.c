@@ -19,10 +19,15 @@
 
 enum { NAME_BYTES = TN_TITLE_BYTES_MAX + 1 };
 
+/* Whether the thread is in such a function, also by way of others. */
 static bool is_inside(void)
 {
-    return tn_user_code_innermost != NULL &&
-           tn_user_code_innermost->function == TN_USER_INTERPRETER;
+    for (const struct tn_user_code *code = tn_user_code_innermost; code != NULL;
+         code = code->outer) {
+        if (code->function == TN_USER_INTERPRETER)
+            return true;
+    }
+    return false;
 }
 
 /* Waits until all threads have left functions from before this call. */

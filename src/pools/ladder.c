@@ -113,7 +113,7 @@ static TN_USER_CODE_ON_STACK bool call_free_callback(const struct climb *climb,
                                                      const struct tn_callback *callback)
 {
     tarn_device *device = climb->pool->device;
-    const void *caller = tn_stacking_caller;
+    struct tn_stacking_call call;
     bool helped = false;
     int mode = tn_gpu_relax(&device->gpu);
     TN_USER_CODE(code);
@@ -121,11 +121,12 @@ static TN_USER_CODE_ON_STACK bool call_free_callback(const struct climb *climb,
     TN_ASSERT(tn_lock_none_held());
     if (mode < 0)
         return false;
+    call = tn_stacking_leave_call();
     tn_gpus_enter_user_code();
     tn_user_code_enter(&code, TN_USER_FREE_CALLBACK);
     helped = ((tarn_free_callback)callback->function)(device, climb->bytes, callback->user);
     tn_user_code_leave(&code);
-    tn_stacking_caller = caller;
+    tn_stacking_resume_call(call);
     tn_gpus_leave_user_code();
     if (!tn_is_forked())
         tn_gpu_unrelax(&device->gpu, mode);
@@ -279,16 +280,19 @@ static TN_USER_CODE_ON_STACK void call_observer(tarn_device *device,
                                                 const struct tn_callback *observer,
                                                 const tarn_out_of_memory *what)
 {
+    struct tn_stacking_call call;
     int mode = tn_gpu_relax(&device->gpu);
     TN_USER_CODE(code);
 
     TN_ASSERT(tn_lock_none_held());
     if (mode < 0)
         return;
+    call = tn_stacking_leave_call();
     tn_gpus_enter_user_code();
     tn_user_code_enter(&code, TN_USER_OBSERVER);
     ((tarn_oom_observer)observer->function)(device, what, observer->user);
     tn_user_code_leave(&code);
+    tn_stacking_resume_call(call);
     tn_gpus_leave_user_code();
     if (!tn_is_forked())
         tn_gpu_unrelax(&device->gpu, mode);

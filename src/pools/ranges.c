@@ -8,7 +8,8 @@ enum { PAGES_MIN = 4, NUMBER_SHIFT = 32 };
 
 void tn_ranges_plan(struct tn_ring_plan *plan)
 {
-    plan->area_bytes[TN_RANGES] = tn_max(plan->page_count / 16, PAGES_MIN) * TN_RING_PAGE_BYTES;
+    plan->area_bytes[TN_RANGES] =
+        tn_max(tn_ring_plan_pages(plan) / 16, PAGES_MIN) * TN_RING_PAGE_BYTES;
 }
 
 bool tn_ranges_init(struct tn_ranges *ranges, const struct tn_ring_file *file)

@@ -44,6 +44,8 @@ static uint64_t bits_of(uint64_t kind)
 static bool leave_pages(tarn_pool *pool, void *context)
 {
     (void)context;
+    if (tn_history_is_kept(tn_arena_history(&pool->idle)))
+        tn_history_leave(tn_arena_history(&pool->idle));
     for (struct tn_arena *arena = pool->arenas.lists.first[TN_ARENAS_ALL]; arena != NULL;
          arena = tn_arena_next(arena)) {
         if (!tn_history_is_kept(tn_arena_history(arena)))
@@ -66,6 +68,8 @@ void tn_recording_set(tarn_device *device, const struct tn_recording *recording)
         skipped |= (recording->skipped & kind) != 0 ? bits_of(kind) : 0;
     if ((skipped & ~atomic_load(&ring->skipped) & TN_RING_SKIPS_OWN) != 0)
         (void)tn_device_visit(device, leave_pages, NULL); /* frees that wait are written */
+    else if ((~skipped & atomic_load(&ring->skipped) & TN_RING_SKIPS_OWN) != 0)
+        tn_ring_distrust(ring); /* frees of blocks that the log does not have repeat their words */
     before = atomic_exchange(&ring->skipped, skipped);
     atomic_store(&device->history.ranges.skipped, (recording->skipped & TARN_HISTORY_RANGES) != 0);
     tn_stacking_set_level(&device->history.stacking, recording->level);

@@ -5,8 +5,10 @@
 
 #include "base/checked.h"
 #include "base/contract.h"
+#include "base/fork.h"
 #include "base/sample.h"
 #include "base/thread.h"
+#include "base/user_code.h"
 
 enum {
     FRAMES = 32,                /* of a stack, at most */
@@ -52,7 +54,7 @@ void tn_stacking_plan(struct tn_ring_plan *plan, enum tn_stack_level level, uint
     TN_ASSERT(sample_bytes > 0);
     if (level == TN_STACK_NONE) {
         plan->area_bytes[TN_STACKING_STACKS] =
-            tn_max(TITLE_BYTES_MIN, plan->page_count / 16 * TN_RING_PAGE_BYTES);
+            tn_max(TITLE_BYTES_MIN, tn_ring_plan_pages(plan) / 16 * TN_RING_PAGE_BYTES);
         plan->area_bytes[TN_STACKING_MODULES] = MODULE_BYTES_MIN;
         return;
     }
@@ -118,6 +120,8 @@ static bool is_taken(const struct tn_stacking *stacking, uint64_t bytes)
     struct tn_sample *sample = own_label == NULL ? &tn_stacking_sample : &kept_sample;
     const uint64_t mean = atomic_load_explicit(&stacking->sample_bytes, memory_order_relaxed);
 
+    if (mean == 0 && own_label == NULL)
+        *sample = (struct tn_sample){.left = INT64_MAX}; /* as without stacks */
     if (mean <= 1)
         return mean == 1;
     if (sample->mean_bytes != mean)
@@ -172,6 +176,8 @@ TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes,
     bool is_new;
     uint32_t id;
 
+    if (tn_is_forked() || tn_user_code_is_filter())
+        return 0; /* the call will be refused */
     tn_stacking_caller = caller;
     stack.count = 0; /* the frames are not set: there are many */
     if (label != NULL && stacking->serial != 0 && tn_label_has_text(label)) {
@@ -182,6 +188,8 @@ TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes,
         settings.level = tn_stacking_level(stacking);
     if (settings.level != TN_STACK_NONE)
         add_interpreter(stacking, &stack);
+    if (tn_is_forked()) /* by the interpreter's function */
+        return 0;
     if (settings.level == TN_STACK_FRAMES)
         frame = find_frame(frame, caller);
     if (settings.level != TN_STACK_NONE)
@@ -192,6 +200,10 @@ TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes,
     if (is_new && settings.level != TN_STACK_NONE)
         tn_modules_refresh(&stacking->modules);
     TN_ASSERT(id != 0);
+    /* A label alone without room would look like a stack without room, which was chosen. */
+    if (id == TN_STACKS_FULL && settings.level == TN_STACK_NONE &&
+        tn_stacking_level(stacking) != TN_STACK_NONE)
+        return 0;
     return id;
 }
 

@@ -127,6 +127,27 @@ static TN_ALWAYS_INLINE bool tn_stacking_passes(const struct tn_stacking *stacki
 uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes, struct tn_label *label,
                           const void *caller, const void *frame);
 
+/* What a call has of stacks, while it runs a function of the program's: calls from there have their
+ * own. */
+struct tn_stacking_call {
+    const void *caller;
+    uint32_t stack;
+};
+
+static inline struct tn_stacking_call tn_stacking_leave_call(void)
+{
+    const struct tn_stacking_call call = {tn_stacking_caller, tn_history_stack};
+
+    tn_history_stack = 0;
+    return call;
+}
+
+static inline void tn_stacking_resume_call(struct tn_stacking_call call)
+{
+    tn_stacking_caller = call.caller;
+    tn_history_stack = call.stack;
+}
+
 /* Begins a public function that may grow, and allocates no block of the caller's. Returns the stack
  * of an outer allocation, to be put back into tn_history_stack. */
 uint32_t tn_stacking_begin_call(const void *caller);

@@ -24,7 +24,7 @@ tarn_status tn_tracker_add(tarn_device *device, tarn_tracker tracker, void *user
 static TN_USER_CODE_ON_STACK void
 call_tracker(tarn_device *device, const struct tn_callback *tracker, const tarn_tracked *what)
 {
-    const void *caller = tn_stacking_caller;
+    const struct tn_stacking_call call = tn_stacking_leave_call();
     const int mode = tn_gpu_relax(&device->gpu);
     TN_USER_CODE(code);
 
@@ -33,7 +33,7 @@ call_tracker(tarn_device *device, const struct tn_callback *tracker, const tarn_
     tn_user_code_enter(&code, TN_USER_TRACKER);
     ((tarn_tracker)tracker->function)(device, what, tracker->user);
     tn_user_code_leave(&code);
-    tn_stacking_caller = caller;
+    tn_stacking_resume_call(call);
     tn_gpus_leave_user_code();
     if (!tn_is_forked())
         tn_gpu_unrelax(&device->gpu, mode);

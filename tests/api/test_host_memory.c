@@ -218,6 +218,25 @@ static tarn_status take_bytes(const void *bytes, size_t count, void *user)
     return TARN_OK;
 }
 
+TEST(calls, no_snapshots_are_compared_and_no_trace_is_written)
+{
+    void *address = test_alloc(world.pool, MIB, world.stream);
+    tarn_snapshot *snapshot;
+    tarn_snapshot_diff *diff = UNTOUCHED;
+    int refused = 0;
+
+    OK(tarn_snapshot_take(world.device, NULL, &snapshot));
+    OK(tarn_snapshot_add_history(snapshot, world.device));
+    SHORT(refused, tarn_snapshot_compare(snapshot, snapshot, &diff));
+    ck_assert_int_gt(refused, 0);
+    tarn_snapshot_diff_destroy(diff);
+    refused = 0;
+    SHORT(refused, tarn_snapshot_write_trace(snapshot, "trace", take_bytes, NULL));
+    ck_assert_int_gt(refused, 0);
+    tarn_snapshot_destroy(snapshot);
+    OK(tarn_free(address));
+}
+
 GROUP(unrecorded, test_world_open_unrecorded, test_world_close)
 
 /* With a history a walk through the blocks needs less, and takes the place of what has no memory. */

@@ -10,6 +10,8 @@ TEST(refused, without_a_history_a_diff_is_by_pool_and_size)
     tarn_snapshot *after;
     tarn_snapshot_diff *diff;
     void *blocks[2];
+    char text[10];
+    size_t length;
 
     OK(tarn_snapshot_take(world.device, NULL, &before));
     blocks[0] = test_alloc(world.pool, 1000, world.stream);
@@ -23,6 +25,9 @@ TEST(refused, without_a_history_a_diff_is_by_pool_and_size)
         OK(tarn_free(blocks[i]));
     }
     ck_assert_uint_ne(diff->changes[0].pool, diff->changes[1].pool);
+    OK(tarn_snapshot_diff_report(diff, TARN_REPORT_TEXT, text, sizeof text, &length));
+    ck_assert_uint_gt(length, sizeof text);
+    ck_assert_str_eq(text, "+2048 byt");
     tarn_snapshot_destroy(before);
     tarn_snapshot_destroy(after);
     tarn_snapshot_diff_destroy(diff);

@@ -25,7 +25,10 @@ SEGMENT = {"device": int, "address": int, "total_size": int, "allocated_size": i
 EVENT = {"action": str, "addr": int, "size": int, "stream": int, "time_us": int, "pool_id": tuple,
          "compile_context": str, "user_metadata": str, "frames": list}
 OOM = {"device_free" if key == "addr" else key: kind for key, kind in EVENT.items()}
-ACTIONS = {"alloc", "free_requested", "free_completed", "segment_map", "segment_unmap", "oom", "snapshot"}
+# Entries whose user_metadata may be a text: the label of the allocation, or the annotation.
+TOLD = {"alloc", "free_requested", "free_completed", "annotate"}
+ACTIONS = TOLD | {"segment_map", "segment_unmap", "oom", "snapshot"}
+ANNOTATION = {"name": str, "stage": str, "device": int, "time_us": int}
 PAGE = 2 << 20
 SNAPSHOT = {"segments": list, "device_traces": list, "allocator_settings": dict, "external_annotations": list}
 SETTINGS = {"PYTORCH_CUDA_ALLOC_CONF": str, "max_split_size": int, "garbage_collection_threshold": float,
@@ -98,6 +101,7 @@ def check_trace(trace, segments):
         expect(event["time_us"] >= last, "order of time", event)
         check_frames(event["frames"])
         expect(action == "alloc" or event["frames"] == [], "frames", event)
+        expect(action in TOLD or event["user_metadata"] == "", "user_metadata", event)
         last = event["time_us"]
         if action == "alloc":
             expect(event["addr"] not in live, "alloc", event)
@@ -118,12 +122,21 @@ def check_trace(trace, segments):
     expect(pages == mapped, "mapped memory")
 
 
+def check_annotations(annotations, device_count):
+    """Begins and ends of ranges, of devices that have a trace."""
+    for annotation in annotations:
+        expect_keys(annotation, ANNOTATION)
+        expect(annotation["stage"] in ("START", "END"), "stage", annotation)
+        expect(0 <= annotation["device"] < device_count, "device", annotation)
+        expect(annotation["time_us"] > 0, "time_us", annotation)
+
+
 def check(snapshot):
     expect_keys(snapshot, SNAPSHOT)
     expect_keys(snapshot["allocator_settings"], SETTINGS)
     divisions = snapshot["allocator_settings"]["roundup_power2_divisions"]
     expect(list(divisions) == [str(1 << i) for i in range(16)], "divisions", divisions)
-    expect(snapshot["external_annotations"] == [], "annotations")
+    check_annotations(snapshot["external_annotations"], len(snapshot["device_traces"]))
     end = 0
     for segment in snapshot["segments"]:
         check_segment(segment)
@@ -250,6 +263,48 @@ class Snapshot(unittest.TestCase):
     def test_a_string_that_comes_often_is_written_once(self):
         for word in (b"requested_size", b"active_allocated", b"segment_pool_id"):
             self.assertEqual(self.bytes.count(word), 1)
+
+    def add_texts(self):
+        """The snapshot with a label, an annotation of a block and a range."""
+        snapshot = copy.deepcopy(self.snapshot)
+        trace = snapshot["device_traces"][0]
+        block = next(event for event in trace if event["action"] == "alloc")
+        block["user_metadata"] = "layer 1"
+        trace.append({**trace[-1], "action": "annotate", "addr": block["addr"], "size": block["size"],
+                      "user_metadata": "weights", "frames": []})
+        for stage in ("START", "END"):
+            snapshot["external_annotations"].append(
+                {"name": "step", "stage": stage, "device": 0, "time_us": trace[-1]["time_us"]})
+        return snapshot
+
+    def test_labels_annotations_and_ranges_are_right(self):
+        check(self.add_texts())
+
+    def test_the_check_finds_wrong_texts(self):
+        def mislay(snapshot):
+            snapshot["external_annotations"][0]["device"] = 1
+
+        def misname(snapshot):
+            snapshot["external_annotations"][0]["stage"] = "MIDDLE"
+
+        def lose_name(snapshot):
+            del snapshot["external_annotations"][1]["name"]
+
+        def forget_time(snapshot):
+            snapshot["external_annotations"][1]["time_us"] = 0
+
+        def tell(snapshot):
+            next(event for event in snapshot["device_traces"][0]
+                 if event["action"] == "segment_map")["user_metadata"] = "layer 1"
+
+        def rename(snapshot):
+            snapshot["device_traces"][0][-1]["action"] = "annotated"
+
+        for change in (mislay, misname, lose_name, forget_time, tell, rename):
+            changed = self.add_texts()
+            change(changed)
+            with self.assertRaises(Wrong, msg=change.__name__):
+                check(changed)
 
     def test_the_check_finds_what_is_wrong(self):
         def lose_key(snapshot):

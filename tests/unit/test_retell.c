@@ -375,36 +375,6 @@ TEST(recorded, an_entry_that_changes_meanwhile_is_not_believed)
     OK(tarn_free(freed));
 }
 
-static uint32_t title_of(const char *text)
-{
-    struct tn_title title;
-
-    ck_assert_int_eq(tn_title_make(&title, text), TN_TITLE_GOOD);
-    return tn_title_enter(&world.device->history.stacking.stacks, &title);
-}
-
-TEST(recorded, blocks_have_their_annotations)
-{
-    static const char *const texts[] = {"a", "b", "c", "d", "e"};
-    void *block = test_malloc(1000);
-    struct tn_told told;
-
-    for (size_t i = 0; i < 5; i++)
-        OK(tarn_block_annotate(block, texts[i]));
-    told = retell(NULL);
-    ck_assert_uint_eq(told.count, 1);
-    for (size_t i = 0; i < TN_HISTORY_ANNOTATIONS; i++)
-        ck_assert_uint_eq(told.blocks[0].annotations[i], title_of(texts[i == 0 ? 0 : 4]));
-    tn_told_free(&told);
-    OK(tarn_free(block));
-    block = test_malloc(1000); /* the same record's */
-    told = retell(NULL);
-    ck_assert_uint_eq(told.count, 1);
-    ck_assert_uint_eq(told.blocks[0].annotations[0], 0);
-    tn_told_free(&told);
-    OK(tarn_free(block));
-}
-
 TEST(recorded, a_free_comes_before_the_next_allocation_of_the_same_block)
 {
     enum { PAIRS = 100 };

@@ -60,3 +60,58 @@ TEST(blocks, what_happens_meanwhile_is_taken_back_where_no_events_are_kept)
     tn_ring_drop(&made.ring);
     tn_ring_file_remove(&made.file);
 }
+
+static void open_world(void)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+
+    options.history_bytes = 1 << 20;
+    test_world_open_with(&options);
+}
+
+GROUP(recorded, open_world, .end = test_world_close)
+
+static struct tn_told retell(void)
+{
+    struct tn_history *history = &world.device->history;
+    struct tn_told_source source = {.read = tn_ring_from_own_file,
+                                    .context = &history->file,
+                                    .page_count = history->ring.page_count,
+                                    .area_bytes =
+                                        tn_ring_area_offset(history->file.head, TN_RING_AREAS),
+                                    .part_count = history->file.part_count};
+    struct tn_told told;
+
+    OK(tn_retell_blocks(&source, &told));
+    return told;
+}
+
+static uint32_t title_of(const char *text)
+{
+    struct tn_title title;
+
+    ck_assert_int_eq(tn_title_make(&title, text), TN_TITLE_GOOD);
+    return tn_title_enter(&world.device->history.stacking.stacks, &title);
+}
+
+TEST(recorded, blocks_have_their_annotations)
+{
+    static const char *const texts[] = {"a", "b", "c", "d", "e"};
+    void *block = test_malloc(1000);
+    struct tn_told told;
+
+    for (size_t i = 0; i < 5; i++)
+        OK(tarn_block_annotate(block, texts[i]));
+    told = retell();
+    ck_assert_uint_eq(told.count, 1);
+    for (size_t i = 0; i < TN_HISTORY_ANNOTATIONS; i++)
+        ck_assert_uint_eq(told.blocks[0].annotations[i], title_of(texts[i == 0 ? 0 : 4]));
+    tn_told_free(&told);
+    OK(tarn_free(block));
+    block = test_malloc(1000); /* the same record's */
+    told = retell();
+    ck_assert_uint_eq(told.count, 1);
+    ck_assert_uint_eq(told.blocks[0].annotations[0], 0);
+    tn_told_free(&told);
+    OK(tarn_free(block));
+}

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/ring_file.h"
 #include "unit/unit.h"
 
@@ -138,6 +139,39 @@ TEST(files, a_file_outlives_its_process)
 {
     dead = write_and_die(7);
     ck_assert_uint_eq(each_file(check_dead), 1);
+}
+
+/* A process dies, and a child that it has forked lives on. */
+TEST(files, a_child_does_not_keep_its_parents_file_running)
+{
+    struct tn_ring_file file;
+    int ends[2];
+    int begun[2];
+    int status;
+    char byte = 0;
+
+    ck_assert_int_eq(pipe(ends), 0);
+    ck_assert_int_eq(pipe(begun), 0);
+    dead = fork();
+    ck_assert_int_ge(dead, 0);
+    if (dead == 0) {
+        tn_fork_stake();
+        write_value(&file, 7);
+        if (fork() == 0) {
+            (void)close(ends[1]);
+            (void)!write(begun[1], &byte, 1);
+            _exit((int)read(ends[0], &byte, 1)); /* until the test closes the other end */
+        }
+        (void)!read(begun[0], &byte, 1);
+        (void)raise(SIGKILL);
+    }
+    ck_assert_int_eq(waitpid(dead, &status, 0), dead);
+    ck_assert(WIFSIGNALED(status));
+    ck_assert_uint_eq(each_file(check_dead), 1);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(close(ends[i]), 0);
+        ck_assert_int_eq(close(begun[i]), 0);
+    }
 }
 
 static uint64_t least_left;

@@ -76,6 +76,29 @@ TEST(compared, equal_snapshots_have_no_changes)
     free_from(0);
 }
 
+TEST(compared, a_change_has_the_label_of_its_allocations)
+{
+    tarn_snapshot *before = take();
+    tarn_snapshot_diff *diff;
+    char text[400];
+
+    OK(tarn_label_set("layer 3"));
+    grow(world.pool, 1000);
+    OK(tarn_label_set(NULL));
+    grow(world.pool, 1000);
+    diff = compare(before, take());
+    ck_assert_uint_eq(diff->count, 2);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_uint_eq(diff->changes[i].frame_count, 1);
+    ck_assert_int_ne(diff->changes[0].label[0] == '\0', diff->changes[1].label[0] == '\0');
+    OK(tarn_snapshot_diff_report(diff, TARN_REPORT_TEXT, text, sizeof text, NULL));
+    ck_assert_ptr_nonnull(strstr(text, "    label 'layer 3'\n"));
+    OK(tarn_snapshot_diff_report(diff, TARN_REPORT_JSON, text, sizeof text, NULL));
+    ck_assert_ptr_nonnull(strstr(text, "\"label\":\"layer 3\""));
+    tarn_snapshot_diff_destroy(diff);
+    free_from(0);
+}
+
 TEST(compared, changes_are_by_stack_pool_and_size_and_the_largest_growth_comes_first)
 {
     tarn_snapshot *before;
@@ -170,7 +193,8 @@ TEST(compared, a_report_has_sums_changes_and_frames)
     OK(tarn_snapshot_diff_report(diff, TARN_REPORT_JSON, text, sizeof text, NULL));
     ck_assert_ptr_eq(strstr(text, "{\"bytes\":1024,\"blocks\":1,\"changes\":[{\"bytes\":1024,"),
                      text);
-    ck_assert_ptr_nonnull(strstr(text, "\"pool_name\":\"test\",\"frames\":[{\"function\":\"unit_"));
+    ck_assert_ptr_nonnull(strstr(text, "\"pool_name\":\"test\",\"label\":\"\",\"interpreted\":[],"
+                                       "\"frames\":[{\"function\":\"unit_"));
     tarn_snapshot_diff_destroy(diff);
     free_from(0);
 }
