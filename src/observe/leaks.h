@@ -7,8 +7,7 @@
 #ifndef TARN_OBSERVE_LEAKS_H
 #define TARN_OBSERVE_LEAKS_H
 
-#include "base/modules.h"
-#include "observe/titles.h"
+#include "observe/leaks_stacks.h"
 #include "pools/device.h"
 #include "tarn/leaks.h"
 
@@ -24,27 +23,7 @@ tarn_leaks *tn_leaks_find(tarn_device *device, tarn_pool *pool);
  * NULL: no memory, or a thread has held the lock of the tables for a second. */
 tarn_leaks *tn_leaks_find_in_tables(tarn_device *device);
 
-/* A result, with what it owns. */
-struct tn_leaks {
-    tarn_leaks read; /* first: programs have this address */
-    tarn_leak *places;
-    tarn_leak_pool *pools;
-    uint64_t *frames;         /* TN_STACK_FRAMES_MAX of each place with a stack */
-    const char **interpreted; /* as many */
-    struct tn_titles titles;  /* the texts of these, and labels */
-    struct tn_module *modules;
-    size_t module_count;
-    size_t module_capacity;
-    tarn_leak_module *module_views;
-};
-
-/* Reads the stacks and modules of the places. False: no memory. */
-bool tn_leaks_read_stacks(struct tn_leaks *leaks, const struct tn_ring_file *file);
-
 void tn_leaks_drop(tarn_leaks *leaks); /* NULL is allowed */
-
-/* The module with code at the frame's call; NULL: none is known. */
-const tarn_leak_module *tn_leaks_module(const tarn_leaks *leaks, uint64_t frame);
 
 /* As tn_pool_write_report (observe/report.h). */
 size_t tn_leaks_write_report(const tarn_leaks *leaks, tarn_report_format format, char *buffer,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "observe/leaks_stacks.h"
+
 #include <string.h>
 
 #include "base/checked.h"
 #include "base/contract.h"
 #include "base/host.h"
-#include "observe/leaks.h"
 #include "pools/stacking.h"
 
 /* An area of the device's history, which has stacks. */

@@ -15,21 +15,9 @@
 
 #include "base/note.h"
 #include "base/ring.h"
-#include "heap/history_table.h"
+#include "observe/told_tables.h"
 #include "tarn/status.h"
 #include "tarn/types.h"
-
-struct tn_told_block {
-    uint64_t sequence;
-    uint64_t address;
-    uint64_t bytes;
-    uint64_t requested;
-    uint64_t stack; /* the id of its allocation's stack; 0: none was taken */
-    uint64_t pool;  /* its number; 0: the log alone has the block, and says nothing of pools */
-    /* Of a live block: ids of titles, as of the reading; 0: no more. The last is the newest, where
-     * there were more. */
-    uint32_t annotations[TN_HISTORY_ANNOTATIONS];
-};
 
 struct tn_told_event {
     uint64_t writer;
@@ -69,15 +57,6 @@ struct tn_told {
     /* Parts of the table that cannot be read to their end: they were in the process's own memory,
      * or the file is cut short. */
     uint64_t unread_parts;
-};
-
-/* Where a history is read. */
-struct tn_told_source {
-    tn_ring_source read; /* pages of the log; areas; then the table's parts */
-    void *context;
-    size_t page_count;
-    size_t area_bytes;
-    size_t part_count;
 };
 
 /* Reads the history, which writers may write meanwhile. *told: what was live at the cut; NULL: when

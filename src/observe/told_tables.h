@@ -1,12 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-/* told_tables.h -- the tables of live blocks of a history, as a source of what happened
- * (observe/retell.h).
+/* told_tables.h -- the tables of live blocks of a history, as one source of what it tells.
  *
  * Locking: none; the source may be written meanwhile. */
 #ifndef TARN_OBSERVE_TOLD_TABLES_H
 #define TARN_OBSERVE_TOLD_TABLES_H
 
-#include "observe/retell.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/ring.h"
+#include "heap/history_table.h"
+
+struct tn_told_block {
+    uint64_t sequence;
+    uint64_t address;
+    uint64_t bytes;
+    uint64_t requested;
+    uint64_t stack; /* the id of its allocation's stack; 0: none was taken */
+    uint64_t pool;  /* its number; 0: the log alone has the block, and says nothing of pools */
+    /* Of a live block: ids of titles, as of the reading; 0: no more. The last is the newest, where
+     * there were more. */
+    uint32_t annotations[TN_HISTORY_ANNOTATIONS];
+};
+
+/* Where a history is read. */
+struct tn_told_source {
+    tn_ring_source read; /* pages of the log; areas; then the table's parts */
+    void *context;
+    size_t page_count;
+    size_t area_bytes;
+    size_t part_count;
+};
 
 /* What one place tells of a block. */
 struct tn_mention {
