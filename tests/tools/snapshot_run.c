@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Writes a snapshot with its history of a run with two private pools, a checkpoint that was restored,
- * a use on another stream, and a lack of memory. Its arguments are the file, and one for a trace. */
+ * a use on another stream, a lack of memory, and texts of the program's. Its arguments are the file,
+ * and one for a trace. */
 #include <stdio.h>
 
 #include "common/driver.h"
@@ -70,6 +71,7 @@ int main(int count, char **words)
     tarn_device *device = NULL;
     tarn_checkpoint *checkpoint = NULL;
     tarn_delta *delta = NULL;
+    uint64_t range = 0;
 
     REQUIRE(count == 3);
     sample_driver_open();
@@ -80,8 +82,13 @@ int main(int count, char **words)
     CHECK(tarn_device_open(0, &options, &device));
     tarn_pool *pools[] = {make_pool(device, "first"), make_pool(device, "second")};
 
+    CHECK(tarn_range_begin(device, "steps", &range));
+    CHECK(tarn_label_set("first step"));
     step(pools[0], streams[0], kept[0]);
+    CHECK(tarn_label_set(NULL));
     step(pools[1], streams[1], kept[1]);
+    CHECK(tarn_block_annotate(kept[1][0], "weights of layer 1"));
+    CHECK(tarn_range_end(device, range));
     CHECK(tarn_checkpoint_take(pools[0], TARN_CONTENTS_NONE, streams[0], &checkpoint));
     step(pools[0], streams[0], kept[2]);
     CHECK(tarn_free(kept[0][3])); /* the restore makes it live again */

@@ -189,6 +189,16 @@ class Run(unittest.TestCase):
         bare = [block["requested_size"] for block in live if not block["frames"]]
         self.assertEqual(bare, [700 * 16], "the block that the restore has revived")
 
+    def test_it_has_the_programs_texts(self):
+        trace = self.snapshot["device_traces"][0]
+        labels = [event["user_metadata"] for event in trace if event["action"] == "alloc"]
+        self.assertEqual(labels.count("first step"), 200)
+        self.assertEqual(labels.count(""), len(labels) - 200)
+        notes = [event["user_metadata"] for event in trace if event["action"] == "annotate"]
+        self.assertEqual(notes, ["weights of layer 1"])
+        ranges = [(one["name"], one["stage"]) for one in self.snapshot["external_annotations"]]
+        self.assertEqual(ranges, [("steps", "START"), ("steps", "END")])
+
     def test_its_trace_has_the_same_events(self):
         header, records = test_convert.decode(self.trace)
         self.assertEqual(header["name"], "run")
