@@ -137,6 +137,25 @@ TEST(history, what_is_not_the_same_takes_two_events)
 }
 
 /* The reader counts a page's allocations from the last number that stands between. */
+/* Nor where the log has no stacks: the table has. */
+TEST(history, the_block_of_a_stack_is_not_the_same_again)
+{
+    for (int i = 0; i < 2; i++) {
+        const uint64_t number = 5 + 2 * (uint64_t)i;
+
+        atomic_store(&ring.skipped, i == 1 ? TN_HISTORY_SKIPS_STACKS : 0);
+        tn_history_stack = 9;
+        allocate(0, number, 1000);
+        tn_history_stack = 0;
+        ck_assert_uint_eq(atomic_load(&tn_history_entry(blocks[0])->stack), 9);
+        deallocate(0);
+        allocate(0, number + 1, 1000);
+        ck_assert_uint_eq(atomic_load(&tn_history_entry(blocks[0])->stack), 0);
+        deallocate(0);
+        tn_history_flush(&writer);
+    }
+}
+
 TEST(history, a_block_of_before_a_number_is_not_the_same_again)
 {
     allocate(0, 5, 1000);

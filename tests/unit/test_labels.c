@@ -36,7 +36,7 @@ static void open_sampled(void)
 
 static void open_without(void)
 {
-    open_with(0, TARN_HISTORY_NO_STACKS, 0);
+    open_with(TARN_NO_HISTORY, TARN_HISTORY_NO_STACKS, 0);
 }
 
 static void close_world(void)
@@ -112,6 +112,32 @@ TEST(plain, an_allocation_has_the_label_of_its_thread)
     ck_assert_uint_eq(allocate_and_expect("second"), 0);
     OK(tarn_label_set(""));
     ck_assert_uint_eq(allocate_and_expect(""), 0);
+}
+
+static void *inner;
+
+static bool allocate_inside(tarn_device *device, size_t wanted_bytes, void *user)
+{
+    (void)wanted_bytes;
+    (void)user;
+    if (inner == NULL)
+        OK(tarn_malloc(device, 1000, world.stream, &inner));
+    return false;
+}
+
+TEST(plain, a_callback_does_not_allocate_with_the_label_of_the_call_that_runs_it)
+{
+    void *block = UNTOUCHED;
+
+    inner = NULL;
+    OK(tarn_device_add_free_callback(world.device, allocate_inside, NULL));
+    OK(tarn_device_set_limit(world.device, 64 * MIB));
+    REFUSE(TARN_ERR_LIMIT, "64 MiB",
+           tarn_malloc_labeled(world.device, NULL, 128 * MIB, 0, world.stream, "outer", &block));
+    ck_assert_ptr_nonnull(inner);
+    ck_assert_uint_eq(expect_label(""), 0);
+    OK(tarn_free(inner));
+    OK(tarn_device_remove_free_callback(world.device, allocate_inside, NULL));
 }
 
 TEST(plain, the_label_pushed_last_counts)

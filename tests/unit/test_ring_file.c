@@ -310,6 +310,31 @@ TEST(files, where_there_is_no_room_files_of_dead_processes_go_oldest_first)
     tn_ring_file_remove(&living);
 }
 
+/* Areas stand between the pages and the parts. */
+TEST(files, a_private_part_behind_areas_is_told_from_the_others)
+{
+    const struct tn_ring_plan plan = {.page_count = PAGES,
+                                      .area_bytes = {TN_RING_FIRST_PART_BYTES}};
+    const size_t areas = PAGES * TN_RING_PAGE_BYTES;
+    struct tn_ring_file file;
+    struct tn_ring_reader reader;
+    uint64_t word;
+
+    ck_assert(tn_ring_file_make(&file, folder, &plan));
+    ck_assert_ptr_nonnull(tn_ring_file_add_part(&file));
+    room = 0;
+    ck_assert_ptr_nonnull(tn_ring_file_add_part(&file));
+    room = SIZE_MAX;
+    ck_assert_int_eq(tn_ring_reader_open(&reader, file.path), TN_RING_OPENED);
+    ck_assert_uint_eq(tn_ring_reader_parts(&reader), 2);
+    ck_assert(tn_ring_from_file(&reader, areas, &word, sizeof word));
+    ck_assert(tn_ring_from_file(&reader, areas + TN_RING_FIRST_PART_BYTES, &word, sizeof word));
+    ck_assert(!tn_ring_from_file(&reader, areas + 2 * (size_t)TN_RING_FIRST_PART_BYTES, &word,
+                                 sizeof word));
+    ck_assert_int_eq(close(reader.fd), 0);
+    tn_ring_file_remove(&file);
+}
+
 TEST(files, a_part_without_room_is_private_and_not_to_be_read)
 {
     struct tn_ring_file file;

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/host.h"
@@ -267,4 +268,31 @@ TEST(beside, threads_that_go_on_are_shown_at_one_moment)
     atomic_store(&ends, true);
     for (size_t i = 0; i < THREADS; i++)
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+}
+
+GROUP(plain, test_world_open, .end = test_world_close)
+
+static void take_nothing(void)
+{
+    tarn_snapshot *snapshot;
+
+    OK(tarn_snapshot_take(world.device, NULL, &snapshot));
+    OK(tarn_snapshot_add_history(snapshot, world.device));
+    tarn_snapshot_destroy(snapshot);
+    OK(tarn_device_clear_history(world.device));
+}
+
+/* Even a read would give memory to a page, or end the process where the folder has none. */
+TEST(plain, pages_of_the_log_without_memory_are_left_alone)
+{
+    const char *path = world.device->history.file.path;
+    struct stat before;
+    struct stat after;
+
+    ck_assert_str_ne(path, "");
+    ck_assert_int_eq(stat(path, &before), 0);
+    ck_assert_int_lt(before.st_blocks * 512, before.st_size);
+    take_nothing();
+    ck_assert_int_eq(stat(path, &after), 0);
+    ck_assert_int_eq(after.st_blocks, before.st_blocks);
 }
