@@ -130,7 +130,7 @@ TARN_API void tarn_snapshot_destroy(tarn_snapshot *snapshot); /* NULL is allowed
  * snapshot of one pool. Events that were added before go. A history of 16 MiB takes some 100 ms to
  * read, and nobody waits.
  *   INVALID_HANDLE    The device.
- *   INVALID_ARGUMENT  snapshot is NULL, or of another device.
+ *   INVALID_ARGUMENT  snapshot is NULL, or of another device, or of one that was opened anew since.
  *   NOT_SUPPORTED     The device keeps no history (tarn_device_options.history_bytes).
  *   HOST_MEMORY. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_snapshot_add_history(tarn_snapshot *snapshot,

@@ -40,6 +40,9 @@ tarn_status tarn_snapshot_add_history(tarn_snapshot *snapshot, tarn_device *devi
         return tn_bad_argument("snapshot is NULL: there is nothing to add to");
     if (snapshot->device != device->gpu.ordinal)
         return tn_bad_argument("the snapshot is of another device");
+    if (((const struct tn_snapshot *)(const void *)snapshot)->history !=
+        device->history.stacking.serial)
+        return tn_bad_argument("the device was closed, and opened anew, since the snapshot");
     return tn_leave(tn_snapshot_trace(device, (struct tn_snapshot *)(void *)snapshot));
 }
 

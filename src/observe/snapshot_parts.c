@@ -103,6 +103,7 @@ void tn_snapshot_describe_device(const tarn_device *device, struct tn_snapshot *
     made->range_count = 0;
     made->titles = (struct tn_titles){.places = NULL};
     made->stacks = (struct tn_snapshot_stacks){.memory = NULL};
+    made->history = device->history.stacking.serial;
     made->read.device = device->gpu.ordinal;
     made->record_stream_reuse = !device->no_record_stream_reuse;
     for (size_t i = 0; i < TARN_ROUNDUP_SIZES; i++) {

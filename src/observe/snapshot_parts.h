@@ -59,6 +59,7 @@ struct tn_snapshot {
         *block_stacks; /* the id of each block's stack, or 0; in the order of the blocks */
     const tarn_snapshot_block *blocks;
     struct tn_snapshot_stacks stacks;
+    uint64_t history; /* whose stacks they are: tn_stacking.serial */
     bool record_stream_reuse;
     uint32_t roundup_divisions[TARN_ROUNDUP_SIZES]; /* 0: none */
 };

@@ -674,3 +674,18 @@ TEST(devices, a_pool_of_another_device_is_refused_and_numbers_are_of_the_process
     OK(tarn_pool_destroy(pool));
     OK(tarn_device_close(device));
 }
+
+/* Numbers of stacks are of one opening. */
+TEST(devices, a_history_of_another_opening_is_refused)
+{
+    tarn_snapshot *snapshot = NULL;
+    tarn_device *device = NULL;
+
+    OK(tarn_device_open(1, NULL, &device));
+    OK(tarn_snapshot_take(device, NULL, &snapshot));
+    OK(tarn_device_close(device));
+    OK(tarn_device_open(1, NULL, &device));
+    REFUSE(TARN_ERR_INVALID_ARGUMENT, "opened anew", tarn_snapshot_add_history(snapshot, device));
+    tarn_snapshot_destroy(snapshot);
+    OK(tarn_device_close(device));
+}
