@@ -178,7 +178,6 @@ TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes,
 
     if (tn_is_forked() || tn_user_code_is_filter())
         return 0; /* the call will be refused */
-    tn_stacking_caller = caller;
     stack.count = 0; /* the frames are not set: there are many */
     if (label != NULL && stacking->serial != 0 && tn_label_has_text(label)) {
         stack.frames[0] = tn_stack_title(TN_STACK_LABEL, id_of(stacking, label));
@@ -190,6 +189,7 @@ TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes,
         add_interpreter(stacking, &stack);
     if (tn_is_forked()) /* by the interpreter's function */
         return 0;
+    tn_stacking_caller = caller; /* now: that function may have called, too */
     if (settings.level == TN_STACK_FRAMES)
         frame = find_frame(frame, caller);
     if (settings.level != TN_STACK_NONE)
