@@ -15,7 +15,11 @@
 #include "tarn/tarn.h"
 
 /* Neither inlined nor left by a jump: each is a frame. */
+#ifdef __clang__
+#define FRAME __attribute__((noinline))
+#else
 #define FRAME __attribute__((noinline, noclone))
+#endif
 
 static tarn_device *device;
 static tarn_pool *pool;
