@@ -177,7 +177,7 @@ TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes,
     uint32_t id;
 
     if (tn_is_forked() || tn_user_code_is_filter())
-        return 0; /* the call will be refused */
+        return 0;    /* the call will be refused */
     stack.count = 0; /* the frames are not set: there are many */
     if (label != NULL && stacking->serial != 0 && tn_label_has_text(label)) {
         stack.frames[0] = tn_stack_title(TN_STACK_LABEL, id_of(stacking, label));

@@ -237,7 +237,7 @@ TEST(calls, no_snapshots_are_compared_and_no_trace_is_written)
     OK(tarn_free(address));
 }
 
-GROUP(unrecorded, test_world_open_unrecorded, test_world_close)
+GROUP(unrecorded, test_world_open_unrecorded, test_world_close, .left_out = !HAS_OWN_CALLOC)
 
 /* With a history a walk through the blocks needs less, and takes the place of what has no memory. */
 TEST(unrecorded, no_snapshot_is_taken)

@@ -444,6 +444,6 @@ TEST(unrecorded, afterwards_the_only_graph_is_launched_without_an_order)
     OK(tarn_graph_replay(graph, world.side));
     OK(tarn_graph_replay(graph, world.stream));
     ck_assert_uint_eq(count_ids(), before);
-    expect_read(SAVED);
     test_synchronize(world.stream);
+    expect_read(SAVED);
 }
