@@ -59,6 +59,7 @@ TEST(open, a_history_without_a_file_is_noted_once)
     ck_assert_int_eq(setenv("TARN_LOG", "1", 1), 0);
     ck_assert_int_ge(dup2(fileno(log), STDERR_FILENO), 0);
     options.history_bytes = 64 << 10;
+    options.region_bytes = 4 * TN_GIB; /* more may be refused, and said so */
     test_start();
     for (int i = 0; i < 2; i++) {
         OK(tarn_device_open(0, &options, &device));
