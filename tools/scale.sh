@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # scale.sh [--record | --check | --known] [BUILD]
-#     Counts the library's instructions of each public call while 1, 100 or 10,000 of something
-#     else are there: streams, blocks, graphs, pools; of blocks a million, too, and of pending ones
-#     100,000. Prints a table, on the simulated driver, of a release build (build/release). Needs
+#     Counts the library's instructions of each public call, without a history, while 1, 100 or
+#     10,000 of something else are there: streams, blocks, graphs, pools; of blocks a million, and of
+#     pending ones 100,000. Prints a table, on the simulated driver, of a release build. Needs
 #     valgrind, and its headers when the build is made; exits with 77 where there is none.
 #
 #     A call is flat if no count is more than 1.5 times the count beside the fewest; where only
@@ -39,7 +39,7 @@ trap 'rm -rf "$scratch"' EXIT
 # touched.
 "$build/bin/tarn_scale" >"$scratch/populations"
 export scratch build TARN_SIM_WORK=awaited TARN_SIM_MEMORY_MIB=143771 TARN_SIM_DEVICES=2
-export TARN_DRIVER="$build/lib/libtarn_sim.so"
+export TARN_DRIVER="$build/lib/libtarn_sim.so" TARN_CONF=history_bytes:none
 result=0
 tr '\n' '\0' <"$scratch/populations" | xargs -0 -n 1 -P 2 sh -c '
     mkdir "$scratch/$1"
