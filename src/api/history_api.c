@@ -68,7 +68,7 @@ tarn_status tarn_label_get(char *buffer, size_t capacity, size_t *length)
 static tarn_status refuse_history(void)
 {
     return tn_fail(TARN_ERR_NOT_SUPPORTED,
-                   "the device keeps no history: open it with history_bytes");
+                   "the device keeps no history: it was opened with TARN_NO_HISTORY");
 }
 
 /* The block is live, and its pool's lock is held. */

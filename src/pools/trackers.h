@@ -67,8 +67,8 @@ static inline bool tn_trackers_are_deaf(const tarn_device *device)
 void tn_trackers_note_mapped(tarn_device *device, struct tn_chunk *chunk);
 void tn_trackers_note_failed(tarn_device *device, uint64_t bytes, tarn_status status);
 
-/* Whether a chunk that may go otherwise must stay for now. The chunk is then among the farewells, if
- * they have room. False: the caller unmaps it before the pool is unlocked. */
+/* Whether trackers have to be told before the chunk goes. The chunk is then among the farewells, if
+ * they have room, and stays mapped. False: the caller unmaps it before the pool is unlocked. */
 bool tn_farewells_keep(tarn_device *device, struct tn_farewells *farewells, struct tn_chunk *chunk);
 
 /* Tells trackers of the chunks listed since the last call. Chunks listed before, and mapped still,

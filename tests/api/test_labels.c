@@ -2,7 +2,7 @@
 /* Labels: texts for allocations, by thread and by call. */
 #include <string.h>
 
-#include "support/world.h"
+#include "support/written.h"
 
 static void open_recorded(void)
 {
@@ -127,32 +127,6 @@ TEST(labels, a_labeled_allocation_refuses_what_others_do)
     STATUS(TARN_ERR_INVALID_ARGUMENT,
            tarn_malloc_labeled(world.device, NULL, SIZE_MAX / 2, 4 << 20, NULL, "a", &address));
     ck_assert_ptr_eq(address, UNTOUCHED);
-}
-
-/* Text that a writer is given, as far as it has room. */
-static char written[1 << 20];
-static size_t written_count;
-
-static tarn_status take_text(const void *bytes, size_t count, void *user)
-{
-    (void)user;
-    ck_assert_uint_lt(written_count + count, sizeof written);
-    memcpy(written + written_count, bytes, count);
-    written_count += count;
-    return TARN_OK;
-}
-
-/* How often the written file has the text. */
-static size_t count_of(const char *text)
-{
-    size_t count = 0;
-    const char *at = written;
-
-    while ((at = memmem(at, (size_t)(written + written_count - at), text, strlen(text))) != NULL) {
-        at += 1;
-        count += 1;
-    }
-    return count;
 }
 
 TEST(labels, a_snapshot_is_written_with_the_labels_of_its_events)

@@ -2,7 +2,7 @@
 /* Ranges of the program's time. */
 #include <string.h>
 
-#include "support/world.h"
+#include "support/written.h"
 
 static void open_recorded(void)
 {
@@ -41,32 +41,6 @@ TEST(unrecorded, without_a_history_nothing_is_noted)
     ck_assert_uint_eq(range, 0);
     OK(tarn_range_end(world.device, range));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "no such range", tarn_range_end(world.device, 77));
-}
-
-/* Text that a writer is given, as far as it has room. */
-static char written[1 << 20];
-static size_t written_count;
-
-static tarn_status take_text(const void *bytes, size_t count, void *user)
-{
-    (void)user;
-    ck_assert_uint_lt(written_count + count, sizeof written);
-    memcpy(written + written_count, bytes, count);
-    written_count += count;
-    return TARN_OK;
-}
-
-/* How often the written file has the text. */
-static size_t count_of(const char *text)
-{
-    size_t count = 0;
-    const char *at = written;
-
-    while ((at = memmem(at, (size_t)(written + written_count - at), text, strlen(text))) != NULL) {
-        at += 1;
-        count += 1;
-    }
-    return count;
 }
 
 TEST(ranges, a_snapshot_is_written_with_them)

@@ -5,7 +5,7 @@
 
 #include "observe/retell.h"
 #include "tarn/history.h"
-#include "unit/unit.h"
+#include "unit/told.h"
 
 SUITE("frames of an interpreter")
 
@@ -64,19 +64,10 @@ static void set(tarn_frame_name name)
 /* The frames of the only live block. */
 static struct tn_stack stack_of_block(void)
 {
-    struct tn_history *history = &world.device->history;
-    const struct tn_told_source source = {
-        .read = tn_ring_from_own_file,
-        .context = &history->file,
-        .page_count = history->ring.page_count,
-        .area_bytes = tn_ring_area_offset(history->file.head, TN_RING_AREAS),
-        .part_count = history->file.part_count,
-    };
-    const struct tn_scroll_reader reader = tn_stacking_reader(&history->stacking);
+    const struct tn_scroll_reader reader = tn_stacking_reader(&world.device->history.stacking);
     struct tn_stack stack;
-    struct tn_told told;
+    struct tn_told told = unit_retell(NULL);
 
-    OK(tn_retell(&source, NULL, &told));
     ck_assert_uint_eq(told.count, 1);
     ck_assert_int_eq(tn_stacks_read(&reader, (uint32_t)told.blocks[0].stack, &stack),
                      TN_SCROLL_READ);

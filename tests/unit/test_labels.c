@@ -5,7 +5,7 @@
 #include "observe/retell.h"
 #include "observe/titles.h"
 #include "pools/labels.h"
-#include "unit/unit.h"
+#include "unit/told.h"
 
 SUITE("labels")
 
@@ -50,22 +50,6 @@ GROUP(callers, open_callers, .end = close_world)
 GROUP(sampled, open_sampled, .end = close_world)
 GROUP(unrecorded, open_without, .end = close_world)
 
-static struct tn_told retell(void)
-{
-    struct tn_history *history = &world.device->history;
-    struct tn_told_source source = {
-        .read = tn_ring_from_own_file,
-        .context = &history->file,
-        .page_count = history->ring.page_count,
-        .area_bytes = tn_ring_area_offset(history->file.head, TN_RING_AREAS),
-        .part_count = history->file.head->part_count,
-    };
-    struct tn_told told;
-
-    OK(tn_retell(&source, NULL, &told));
-    return told;
-}
-
 static struct tn_stack stack_of(uint64_t id)
 {
     const struct tn_scroll_reader reader = tn_stacking_reader(&world.device->history.stacking);
@@ -80,7 +64,7 @@ static size_t expect_label(const char *label)
 {
     const struct tn_scroll_reader reader = tn_stacking_reader(&world.device->history.stacking);
     struct tn_titles titles = tn_titles_new(&reader);
-    struct tn_told told = retell();
+    struct tn_told told = unit_retell(NULL);
     size_t count = 0;
 
     ck_assert_uint_eq(told.count, 1);
@@ -263,7 +247,7 @@ TEST(plain, the_log_has_a_note_of_each_annotation)
     OK(tarn_malloc(world.device, 1000, world.stream, &block));
     OK(tarn_block_annotate(block, "weights"));
     ck_assert_int_eq(tn_title_make(&title, "weights"), TN_TITLE_GOOD);
-    told = retell();
+    told = unit_retell(NULL);
     for (size_t i = 0; i < told.event_count; i++) {
         const struct tn_note_words *note = &told.events[i].note;
 

@@ -7,7 +7,7 @@
 #include "base/note.h"
 #include "observe/retell.h"
 #include "pools/route.h"
-#include "unit/unit.h"
+#include "unit/told.h"
 
 SUITE("notes")
 
@@ -75,14 +75,8 @@ static struct tn_told told;
 
 static void read_history(void)
 {
-    struct tn_history *history = &world.device->history;
-    struct tn_told_source source = {.read = tn_ring_from_own_file,
-                                    .context = &history->file,
-                                    .page_count = history->ring.page_count,
-                                    .part_count = history->file.head->part_count};
-
     tn_told_free(&told);
-    OK(tn_retell(&source, NULL, &told));
+    told = unit_retell(NULL);
     ck_assert_uint_eq(told.lost_pages + told.lost_events + told.broken_pages, 0);
     tn_told_sort_by_time(&told);
 }

@@ -7,7 +7,7 @@
 #include "observe/told_ranges.h"
 #include "pools/recording.h"
 #include "tarn/history.h"
-#include "unit/unit.h"
+#include "unit/told.h"
 
 SUITE("what is recorded")
 
@@ -32,16 +32,7 @@ static void flush(void)
 
 static void look(void)
 {
-    struct tn_history *history = &world.device->history;
-    const struct tn_told_source source = {
-        .read = tn_ring_from_own_file,
-        .context = &history->file,
-        .page_count = history->ring.page_count,
-        .area_bytes = tn_ring_area_offset(history->file.head, TN_RING_AREAS),
-        .part_count = history->file.part_count,
-    };
-
-    OK(tn_retell(&source, NULL, &told));
+    told = unit_retell(NULL);
 }
 
 /* Events of a kind; of notes: of this one, or of any. */

@@ -7,7 +7,7 @@
 
 #include "heap/history.h"
 #include "observe/retell.h"
-#include "unit/unit.h"
+#include "unit/told.h"
 
 SUITE("what a history tells")
 
@@ -177,28 +177,6 @@ TEST(crafted, memory_is_told_once_though_it_changes_hands_meanwhile)
 
 GROUP(recorded, open_world, .end = test_world_close, .timeout = 120)
 
-static struct tn_told_source own_source(void)
-{
-    struct tn_history *history = &world.device->history;
-
-    return (struct tn_told_source){.read = tn_ring_from_own_file,
-                                   .context = &history->file,
-                                   .page_count = history->ring.page_count,
-                                   .area_bytes =
-                                       tn_ring_area_offset(history->file.head, TN_RING_AREAS),
-                                   .part_count = history->file.head->part_count};
-}
-
-/* cut NULL: of now. */
-static struct tn_told retell(const struct tn_told_cuts *cut)
-{
-    struct tn_told_source source = own_source();
-    struct tn_told told;
-
-    OK(tn_retell(&source, cut, &told));
-    return told;
-}
-
 /* All live blocks of the pools, by their numbers. */
 struct listed {
     tarn_block *blocks;
@@ -281,7 +259,7 @@ static bool count_down(void *context, const struct tn_told_event *event)
 static void check_apart(const struct tn_told *told)
 {
     static unsigned calls;
-    struct tn_told_source source = own_source();
+    struct tn_told_source source = unit_told_source();
     size_t left = told->event_count;
     struct tn_told alone;
     uint64_t broken;
@@ -302,7 +280,7 @@ static void check_apart(const struct tn_told *told)
 static void check_told(tarn_pool *third)
 {
     struct listed all = list_all(third);
-    struct tn_told told = retell(NULL);
+    struct tn_told told = unit_retell(NULL);
 
     check_same(&told, &all);
     check_apart(&told);
@@ -323,7 +301,7 @@ static size_t count_events(const struct tn_told *told)
 
 TEST(recorded, a_device_without_blocks_has_no_events_of_blocks)
 {
-    struct tn_told told = retell(NULL);
+    struct tn_told told = unit_retell(NULL);
 
     ck_assert_uint_eq(told.count + count_events(&told), 0);
     ck_assert_uint_gt(told.event_count, 0);
@@ -342,7 +320,7 @@ TEST(recorded, an_event_takes_16_bytes_at_most)
     taken = ring->taken - taken;
     check_told(NULL); /* and so the last free is in the log */
     ck_assert_uint_le(taken * TN_RING_PAGE_BYTES, UINT64_C(16) * 2 * PAIRS);
-    told = retell(NULL);
+    told = unit_retell(NULL);
     ck_assert_uint_eq(count_events(&told), 2 * PAIRS);
     ck_assert_uint_eq(told.lost_pages, 0);
     tn_told_free(&told);
@@ -351,19 +329,14 @@ TEST(recorded, an_event_takes_16_bytes_at_most)
 
 TEST(recorded, an_entry_that_changes_meanwhile_is_not_believed)
 {
-    struct tn_history *history = &world.device->history;
-    struct tn_told_source source = {.read = from_changing,
-                                    .context = &history->file,
-                                    .page_count = history->ring.page_count,
-                                    .area_bytes =
-                                        tn_ring_area_offset(history->file.head, TN_RING_AREAS),
-                                    .part_count = history->file.part_count};
+    struct tn_told_source source = unit_told_source();
     void *kept = test_malloc(1000);
     void *freed = test_malloc(2000);
     uint64_t number;
     struct tn_told told;
 
-    source.part_count = history->file.part_count;
+    source.read = from_changing;
+    source.part_count = world.device->history.file.part_count;
     freed_meanwhile = tn_history_entry(unit_block(freed));
     number = atomic_load(&freed_meanwhile->number);
     OK(tn_retell(&source, NULL, &told));
@@ -383,7 +356,7 @@ TEST(recorded, a_free_comes_before_the_next_allocation_of_the_same_block)
     for (int i = 0; i < PAIRS; i++)
         OK(tarn_free(test_malloc(1000)));
     check_told(NULL);
-    told = retell(NULL);
+    told = unit_retell(NULL);
     ck_assert_uint_eq(count_events(&told), 2 * PAIRS);
     for (size_t i = 0, seen = 0; i < told.event_count; i++) {
         const struct tn_told_event *event = &told.events[i];
@@ -465,7 +438,7 @@ static bool see_two(void *context, const struct tn_told_event *event)
 
 TEST(recorded, a_visit_ends_the_walk)
 {
-    struct tn_told_source source = own_source();
+    struct tn_told_source source = unit_told_source();
     size_t seen = 0;
     uint64_t broken;
 
@@ -561,7 +534,7 @@ struct moment {
 static struct moment remember(void)
 {
     struct listed all = list_all(other); /* before: the pools' locks bring all frees into the log */
-    struct tn_told told = retell(NULL);
+    struct tn_told told = unit_retell(NULL);
     struct moment moment = {told.cut, all};
 
     told.cut = (struct tn_told_cuts){.cuts = NULL};
@@ -573,7 +546,7 @@ static struct moment remember(void)
 static void check_moment(struct moment *moment)
 {
     struct listed now = list_all(other); /* and so all frees are in the log */
-    struct tn_told told = retell(&moment->cut);
+    struct tn_told told = unit_retell(&moment->cut);
 
     free(now.blocks);
     check_same(&told, &moment->all);

@@ -3,7 +3,7 @@
 #include "base/ring_file.h"
 #include "heap/history.h"
 #include "observe/retell.h"
-#include "unit/unit.h"
+#include "unit/told.h"
 
 SUITE("blocks that a history tells alone")
 
@@ -73,13 +73,7 @@ GROUP(recorded, open_world, .end = test_world_close)
 
 static struct tn_told retell(void)
 {
-    struct tn_history *history = &world.device->history;
-    struct tn_told_source source = {.read = tn_ring_from_own_file,
-                                    .context = &history->file,
-                                    .page_count = history->ring.page_count,
-                                    .area_bytes =
-                                        tn_ring_area_offset(history->file.head, TN_RING_AREAS),
-                                    .part_count = history->file.part_count};
+    const struct tn_told_source source = unit_told_source();
     struct tn_told told;
 
     OK(tn_retell_blocks(&source, &told));

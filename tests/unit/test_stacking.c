@@ -2,7 +2,7 @@
 /* The stacks of allocations in a device's history. */
 #include "observe/retell.h"
 #include "pools/stacking.h"
-#include "unit/unit.h"
+#include "unit/told.h"
 
 SUITE("stacks of allocations")
 
@@ -40,22 +40,6 @@ GROUP(frames, open_frames, .end = test_world_close)
 GROUP(callers, open_callers, .end = test_world_close)
 GROUP(unwound, open_unwind, .end = test_world_close)
 GROUP(sampled, open_sampled, .end = test_world_close)
-
-static struct tn_told retell(void)
-{
-    struct tn_history *history = &world.device->history;
-    struct tn_told_source source = {
-        .read = tn_ring_from_own_file,
-        .context = &history->file,
-        .page_count = history->ring.page_count,
-        .area_bytes = tn_ring_area_offset(history->file.head, TN_RING_AREAS),
-        .part_count = history->file.head->part_count,
-    };
-    struct tn_told told;
-
-    OK(tn_retell(&source, NULL, &told));
-    return told;
-}
 
 /* Reads an area of the file. */
 static bool from_stacks(void *context, size_t offset, void *bytes, size_t count)
@@ -115,7 +99,7 @@ static void check_stacks(size_t frames_min)
 
     for (int which = 0; which < 4; which++)
         allocate_outer(which);
-    told = retell();
+    told = unit_retell(NULL);
     ck_assert_uint_eq(told.count, 4);
     for (size_t i = 0; i < 4; i++) {
         struct tn_stack stack = stack_of(told.blocks[i].stack);
@@ -153,7 +137,7 @@ TEST(frames, blocks_from_one_place_have_one_stack)
 
     for (size_t i = 0; i < 10; i++)
         OK(tarn_malloc(world.device, 1000 * (i + 1), world.stream, &blocks[i]));
-    told = retell();
+    told = unit_retell(NULL);
     for (size_t i = 1; i < 10; i++)
         ck_assert_uint_eq(told.blocks[i].stack, told.blocks[0].stack);
     for (size_t i = 0; i < 10; i++)
@@ -169,10 +153,10 @@ TEST(frames, a_block_that_is_allocated_again_has_its_own_stack)
     void *block;
 
     OK(tarn_malloc(world.device, 1000, world.stream, &block));
-    first = retell();
+    first = unit_retell(NULL);
     OK(tarn_free(block));
     OK(tarn_malloc(world.device, 1000, world.stream, &block));
-    second = retell();
+    second = unit_retell(NULL);
     ck_assert_uint_eq(first.count + second.count, 2);
     ck_assert_uint_ne(first.blocks[0].stack, second.blocks[0].stack);
     ck_assert(stack_of(second.blocks[0].stack).count > 0);
@@ -194,7 +178,7 @@ TEST(sampled, an_allocation_within_another_has_not_its_stack)
     OK(tarn_malloc(world.device, 512, world.stream, &block));
     ck_assert_uint_eq(tn_history_stack, 12345);
     tn_history_stack = 0;
-    told = retell();
+    told = unit_retell(NULL);
     ck_assert_uint_eq(told.count, 1);
     ck_assert_uint_eq(told.blocks[0].stack, 0);
     OK(tarn_free(block));
@@ -209,7 +193,7 @@ TEST(frames, the_log_has_the_stacks_of_blocks_that_are_gone)
 
     OK(tarn_malloc(world.device, 1000, world.stream, &block));
     OK(tarn_free(block));
-    told = retell();
+    told = unit_retell(NULL);
     for (size_t i = 0; i < told.event_count; i++)
         stack = told.events[i].kind == TN_HISTORY_ALLOC ? told.events[i].block.stack : stack;
     ck_assert(stack_of(stack).count > 0);
@@ -221,7 +205,7 @@ TEST(frames, contents_of_checkpoints_are_the_librarys_own)
 {
     void *block = test_alloc(world.pool, 5000, world.stream);
     tarn_checkpoint *checkpoint = test_take(TARN_CONTENTS_DEVICE);
-    struct tn_told told = retell();
+    struct tn_told told = unit_retell(NULL);
     struct tn_stack stack;
 
     ck_assert_uint_eq(told.count, 2);
@@ -252,7 +236,7 @@ TEST(sampled, one_allocation_in_so_many_bytes_has_a_stack)
         OK(tarn_malloc(world.device, 64 << 10, world.stream, &block));
         OK(tarn_free(block));
     }
-    told = retell();
+    told = unit_retell(NULL);
     for (size_t i = 0; i < told.event_count; i++) {
         if (told.events[i].kind != TN_HISTORY_ALLOC)
             continue;
@@ -398,7 +382,7 @@ static void check_growths(size_t frames_min)
         tn_stacking_caller = &delta; /* of a call before */
         grow_outer(which);
         tarn_delta_destroy(delta);
-        told = retell();
+        told = unit_retell(NULL);
         tn_told_sort_by_time(&told);
         count = check_notes(&told, TN_NOTE_MAPPED, mapped_count, frames_min);
         ck_assert_uint_gt(count, mapped_count);
@@ -457,11 +441,11 @@ TEST(rare_callers, a_growth_behind_a_callback_has_the_caller_of_its_own_call)
     OK(tarn_free(test_alloc(world.default_pool, 512, world.side)));
     OK(tarn_pool_set_limit(world.pool, 64 * MIB));
     OK(tarn_device_add_free_callback(world.device, allocate_inside, &small));
-    told = retell();
+    told = unit_retell(NULL);
     before = check_notes(&told, TN_NOTE_MAPPED, SIZE_MAX, 1);
     tn_told_free(&told);
     grow_outer(1);
-    told = retell();
+    told = unit_retell(NULL);
     tn_told_sort_by_time(&told);
     ck_assert_uint_gt(check_notes(&told, TN_NOTE_MAPPED, before, 1), before);
     tn_told_free(&told);
