@@ -108,6 +108,7 @@ struct contract_group {
     X(pools) \
     X(pool_order) \
     X(copies) \
+    X(words) \
     X(graph) \
     X(graph_nodes) \
     X(conditional) \
@@ -271,7 +272,8 @@ struct contract_helper {
     const char *name;
     int (*run)(int socket);
 };
-#define CONTRACT_HELPERS(X) X(reserve_at) X(importer) X(exporter) X(legacy) X(checkpointed) X(idle)
+#define CONTRACT_HELPERS(X)                                                                        \
+    X(reserve_at) X(importer) X(exporter) X(legacy) X(checkpointed) X(idle) X(writer)
 #define CONTRACT_HELPER_DECLARATION(name) int contract_helper_##name(int socket);
 CONTRACT_HELPERS(CONTRACT_HELPER_DECLARATION)
 #undef CONTRACT_HELPER_DECLARATION
