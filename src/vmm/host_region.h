@@ -2,8 +2,8 @@
 /* host_region.h -- addresses that the system reserved, for memory that the driver registers.
  *
  * A range that the driver reserved cannot be registered, so registered memory has regions of its
- * own, cut into slots of 32 MiB. The struct keeps books of registered pages, calls no driver and
- * touches no page.
+ * own, cut into slots of 32 MiB. Here are the books of registered pages; the driver is not called,
+ * and no page is touched.
  *
  *   V9   a page is in a registration, or in none; registrations lie in slots that are taken
  *   V10  registrations counts them, and registered_bytes is the sum of their bytes
@@ -77,7 +77,7 @@ bool tn_host_regions_pick(struct tn_host_regions *regions, uint64_t base, uint64
 /* Where the registration around the address ends; 0: there is none. */
 uint64_t tn_host_regions_end_of(struct tn_host_regions *regions, uint64_t address);
 
-/* The newest region, or NULL; those behind it stay as long as the struct. */
+/* The newest region, or NULL. Regions stay as long as the struct. */
 struct tn_host_region *tn_host_regions_first(struct tn_host_regions *regions);
 
 /* The first registration at the address or behind it in the region; false: there is none. */

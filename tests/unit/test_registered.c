@@ -298,6 +298,30 @@ TEST(registered, more_than_the_control_group_has_left_is_not_touched)
     OK(tn_registered_add(&registered, base, 20 * MIB));
 }
 
+/* Others ---------------------------------------------------------------------------------------- */
+
+static void open_with_costs(void)
+{
+    ck_assert_int_eq(setenv("TARN_SIM_COSTS", "h200", 1), 0);
+    open_registered();
+}
+
+GROUP(stalls, open_with_costs, close_registered)
+
+/* As long as a piece takes to register, and not as long as all of them. */
+TEST(stalls, others_wait_half_a_millisecond_at_most)
+{
+    OK(tn_registered_add(&registered, take(8), 256 * MIB));
+    ck_assert_uint_gt(sim.longest_stall_ns(), 300000);
+    ck_assert_uint_lt(sim.longest_stall_ns(), 500000);
+}
+
+TEST(stalls, what_is_added_whole_stops_others_for_all_of_it)
+{
+    OK(tn_registered_add_whole(&registered, take(8), 256 * MIB));
+    ck_assert_uint_gt(sim.longest_stall_ns(), 6000000);
+}
+
 /* Nodes ------------------------------------------------------------------------------------------ */
 
 static void open_on_node_1(void)
