@@ -11,6 +11,7 @@
 #include "tarn/graph.h"
 #include "tarn/graph_memory.h"
 #include "tarn/history.h"
+#include "tarn/host.h"
 #include "tarn/leaks.h"
 #include "tarn/memory.h"
 #include "tarn/pool.h"

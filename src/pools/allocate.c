@@ -84,7 +84,8 @@ static tarn_status grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, b
 {
     tarn_status status = tn_heap_grow(pool, heap, bytes, frugal);
 
-    if (status == TARN_OK && first && !tn_arena_is_captured(heap->arena) && pool->vacated.count > 0)
+    if (status == TARN_OK && first && !pool->in_host && !tn_arena_is_captured(heap->arena) &&
+        pool->vacated.count > 0)
         tn_proofs_ask(pool, heap->arena, stream);
     return status;
 }
@@ -108,11 +109,14 @@ static tarn_status try_allocate(tarn_pool *pool, const void *context, bool fruga
     tarn_status status;
 
     TN_ASSERT(tn_pool_is_locked(pool));
+    TN_ASSERT(pool->in_host == tn_order_equal(request->order, TN_ORDER_HOST));
     if (capture_id != 0 && hold == NULL)
         return tn_fail(TARN_ERR_CAPTURE_BROKEN, "the capture of this stream ended during the call");
     arena = tn_arena_get(pool, request->order);
     if (arena == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena");
+    if (pool->in_host)
+        arena->met = true; /* of no stream */
     status = tn_arena_meet(arena, attempt->stream, attempt->met);
     if (status != TARN_OK)
         return status;
@@ -120,7 +124,7 @@ static tarn_status try_allocate(tarn_pool *pool, const void *context, bool fruga
         tn_arena_name(pool, arena, attempt->stream);
     if (!tn_provision_take(arena) || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
-    if (first && tn_arena_unasked_left(arena) == 0)
+    if (first && !pool->in_host && tn_arena_unasked_left(arena) == 0)
         tn_proofs_ask(pool, arena, attempt->stream);
     heap = arena->heaps[tn_kind_of(bytes)];
     block = tn_heap_find(pool, heap, room);

@@ -68,18 +68,18 @@ static tarn_status obtain_memory(tarn_pool *pool, uint64_t bytes, uint32_t stack
     tarn_device *device = pool->device;
     tarn_status status;
 
-    *memory = tn_memory_cache_take(&device->cache, bytes, pool->properties);
+    *memory = tn_memory_cache_take(tn_pool_cache(pool), bytes, pool->memory.properties);
     if (*memory != NULL) {
         (*memory)->was_cached = true;
         count_event(pool, TN_CACHE_HITS);
         return TARN_OK;
     }
-    status = tn_budget_charge(&device->budget, bytes);
+    status = tn_budget_charge(tn_pool_budget(pool), bytes);
     if (status != TARN_OK)
         return status;
-    status = tn_memory_create(&device->gpu, bytes, pool->properties, memory);
+    status = tn_memory_create(&device->gpu, bytes, pool->memory.properties, memory);
     if (status != TARN_OK) {
-        tn_budget_discharge(&device->budget, bytes);
+        tn_budget_discharge(tn_pool_budget(pool), bytes);
         return status;
     }
     count_event(pool, TN_CHUNK_CREATES);
@@ -98,12 +98,12 @@ static void give_memory(tarn_pool *pool, struct tn_memory *memory, enum tn_unmap
     if (to == TN_UNMAPPED_TO_CACHE && tn_memory_is_reusable(memory) &&
         tn_gpu_is_usable(&device->gpu)) {
         memory->was_cached = false;
-        tn_memory_cache_put(&device->cache, memory);
+        tn_memory_cache_put(tn_pool_cache(pool), memory);
         return;
     }
     tn_pool_note(pool, TN_NOTE_MEMORY_RELEASED, TN_OPERANDS(memory->handle, bytes));
     tn_memory_destroy(&device->gpu, memory);
-    tn_budget_discharge(&device->budget, bytes);
+    tn_budget_discharge(tn_pool_budget(pool), bytes);
     count_event(pool, TN_CHUNK_RELEASES);
 }
 
@@ -144,7 +144,7 @@ static tarn_status give_it_memory(tarn_pool *pool, struct tn_chunk *chunk, uint3
 
     if (status != TARN_OK)
         return status;
-    status = tn_chunk_map(chunk, memory, pool->peer_mask);
+    status = tn_chunk_map(chunk, memory, pool->memory.peer_mask);
     if (status != TARN_OK)
         give_memory(pool, memory, tn_memory_source(memory));
     return status;
@@ -156,7 +156,7 @@ static tarn_status share_memory(tarn_pool *pool, struct tn_chunk *chunk,
                                 const struct tn_chunk *from)
 {
     bool own = from->vacated_from->arena == atomic_load(&chunk->arena);
-    tarn_status status = tn_chunk_map(chunk, from->memory, pool->peer_mask);
+    tarn_status status = tn_chunk_map(chunk, from->memory, pool->memory.peer_mask);
 
     if (status != TARN_OK)
         return status;
@@ -245,7 +245,7 @@ static void count_mapped(tarn_pool *pool, enum tn_heap_kind kind, uint64_t bytes
         return;
     (void)tn_metric_add(&metrics[TN_CHUNKS], kind, chunk_count);
     (void)tn_metric_add(&metrics[TN_CHUNK_BYTES], kind, bytes);
-    tn_device_count_mapped(pool->device, kind, bytes, chunk_count);
+    tn_device_count_mapped(pool->device, pool->in_host, kind, bytes, chunk_count);
 }
 
 static void count_unmapped(tarn_pool *pool, const struct tn_chunk *chunk)
@@ -256,7 +256,7 @@ static void count_unmapped(tarn_pool *pool, const struct tn_chunk *chunk)
     TN_ASSERT(tn_pool_is_locked(pool));
     tn_metric_remove(&metrics[TN_CHUNKS], kind, 1);
     tn_metric_remove(&metrics[TN_CHUNK_BYTES], kind, chunk->bytes);
-    tn_device_count_unmapped(pool->device, kind, chunk->bytes);
+    tn_device_count_unmapped(pool->device, pool->in_host, kind, chunk->bytes);
 }
 
 tarn_status tn_chunks_prepare(tarn_pool *pool, const struct tn_supply *supply)
@@ -399,7 +399,7 @@ tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)
     size_t id = 0;
 
     TN_ASSERT(tn_pool_is_locked(pool) && peer >= 0 && peer < 64);
-    if ((pool->peer_mask >> peer & 1) != 0)
+    if ((pool->memory.peer_mask >> peer & 1) != 0)
         return TARN_OK;
     while (status == TARN_OK && id < pool->chunks.ids) {
         if (pool->chunks.by_id[id] != NULL)
@@ -407,7 +407,7 @@ tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)
         id += status == TARN_OK;
     }
     if (status == TARN_OK) {
-        pool->peer_mask |= (uint64_t)1 << peer;
+        pool->memory.peer_mask |= (uint64_t)1 << peer;
         return TARN_OK;
     }
     while (id > 0) {

@@ -205,7 +205,7 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, boo
     pool->counters.free_count += 1;
     /* If memory is not of its own order in a capture, nobody knows before the capture's end how the
      * capture used it. */
-    block->captured_free = tn_holds_add_freed(&pool->holds, block) &&
+    block->captured_free = !pool->in_host && tn_holds_add_freed(&pool->holds, block) &&
                            !(tn_arena_is_captured(block->heap->arena) &&
                              tn_order_equal(tn_block_order(block), block->heap->arena->order));
     block->unheld = unheld;

@@ -25,7 +25,7 @@ static void count_segment(tarn_pool *pool, const struct tn_segment *segment, boo
             (void)tn_metric_add(&pool->counters.metrics[ids[i]], kind, amounts[i]);
         else
             tn_metric_remove(&pool->counters.metrics[ids[i]], kind, amounts[i]);
-        tn_device_count(pool->device, ids[i], kind, amounts[i], made);
+        tn_device_count(pool->device, pool->in_host, ids[i], kind, amounts[i], made);
     }
 }
 

@@ -62,7 +62,8 @@ tarn_status tn_chunk_map(struct tn_chunk *chunk, struct tn_memory *memory, uint6
     tarn_status status;
 
     TN_ASSERT(chunk->memory == NULL && chunk->bytes == memory->bytes); /* V7 */
-    status = tn_gpu_map(gpu_of(chunk), address, chunk->bytes, memory->handle, peer_mask);
+    status = tn_gpu_map(gpu_of(chunk), address, chunk->bytes, memory->handle, peer_mask,
+                        memory->properties.host);
     if (status != TARN_OK)
         return status;
     chunk->memory = memory;

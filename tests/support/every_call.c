@@ -237,6 +237,9 @@ static void open_again(void)
     X(tarn_graph_memory, NULL, (with.graphs[0], &out.memory))                                      \
     X(tarn_graph_replay, NULL, (with.graphs[0], world.stream))                                     \
     X(tarn_graph_update, begin_here, (with.graphs[0], with.capture))                               \
+    X(tarn_host_malloc, NULL, (world.device, 4096, &out.address))                                  \
+    X(tarn_host_pool, NULL, (world.device, &out.pool))                                             \
+    X(tarn_host_stats, NULL, (world.device, &out.stats))                                           \
     X(tarn_label_get, NULL, (out.text, sizeof out.text, NULL))                                     \
     X(tarn_label_pop, push_label, ())                                                              \
     X(tarn_label_push, NULL, ("label"))                                                            \
