@@ -20,6 +20,7 @@
     X(cuInit)                                                                                      \
     X(cuDriverGetVersion)                                                                          \
     X(cuGetErrorName)                                                                              \
+    X(cuDeviceGetCount)                                                                            \
     X(cuDeviceGet)                                                                                 \
     X(cuDeviceGetName)                                                                             \
     X(cuDevicePrimaryCtxRetain)                                                                    \

@@ -43,5 +43,6 @@ void bench_row_snapshot(const struct bench *bench);      /* row_snapshot.c */
 void bench_part_snapshot(const struct bench *bench);     /* its part in one process */
 void bench_row_pinned(const struct bench *bench);        /* row_pinned.c */
 void bench_row_contents(const struct bench *bench);      /* row_contents.c */
+void bench_row_devices(const struct bench *bench);
 
 #endif

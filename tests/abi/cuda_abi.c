@@ -497,6 +497,7 @@ SAME_TYPE(tn_cu_checkpoint_lock_args, CUcheckpointLockArgs);
 #define tn_cu_host_node_params CUDA_HOST_NODE_PARAMS_v1
 #define tn_cu_pool_props CUmemPoolProps_v1
 #define tn_cu_alloc_node_params CUDA_MEM_ALLOC_NODE_PARAMS_v1
+#define tn_cu_batch_op CUstreamBatchMemOpParams_v1
 #define tn_cu_batch_node_params CUDA_BATCH_MEM_OP_NODE_PARAMS_v1
 #define tn_cu_node_params CUgraphNodeParams
 #define tn_cu_instantiate_params CUDA_GRAPH_INSTANTIATE_PARAMS
