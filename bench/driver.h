@@ -26,6 +26,8 @@
     X(cuDevicePrimaryCtxRetain)                                                                    \
     X(cuDevicePrimaryCtxRelease)                                                                   \
     X(cuCtxSetCurrent)                                                                             \
+    X(cuCtxEnablePeerAccess)                                                                       \
+    X(cuCtxDisablePeerAccess)                                                                      \
     X(cuStreamCreate)                                                                              \
     X(cuStreamDestroy)                                                                             \
     X(cuStreamGetId)                                                                               \

@@ -4,7 +4,8 @@
  *
  * The rate of many threads is judged as in row_pair_threads.c: by that of one thread times their
  * number, and by threads that share nothing. A copy reads the memory of device 1 on a stream of
- * device 0: of a pool that device 0 has access to, and, beside it, of cuMemAlloc. */
+ * device 0: of a pool that device 0 has access to, and, beside it, of cuMemAlloc, with access between
+ * the contexts. */
 #include <stdio.h>
 
 #include "driver.h"
@@ -146,6 +147,7 @@ static void measure_peer(const struct bench *bench, const struct other *other)
     BENCH_CU(cu.cuCtxSetCurrent(other->context));
     BENCH_CU(cu.cuMemAlloc(&linear, bytes));
     BENCH_CU(cu.cuCtxSetCurrent(cu.context));
+    BENCH_CU(cu.cuCtxEnablePeerAccess(other->context, 0));
     for (size_t i = 0; i < plan.sample_count; i++) {
         const double rate = measure_copies(own, (tn_cu_deviceptr)(uintptr_t)block, bytes, stream);
         const double rival = measure_copies(own, linear, bytes, stream);
@@ -158,6 +160,7 @@ static void measure_peer(const struct bench *bench, const struct other *other)
     bench_report("devices", "copy from a peer", "cuMemAlloc", "GB/s", bench_summarize(&theirs));
     bench_report("devices", "copy from a peer, of cuMemAlloc's", NULL, "%",
                  bench_summarize(&share));
+    BENCH_CU(cu.cuCtxDisablePeerAccess(other->context));
     BENCH_CU(cu.cuMemFree(own));
     BENCH_CU(cu.cuMemFree(linear));
     BENCH_OK(tarn_free(block));
