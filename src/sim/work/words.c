@@ -16,7 +16,6 @@
  * LONGEST_NS late; a GPU needs 16 us. */
 #include "sim/work/words.h"
 
-#include <limits.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -29,7 +28,8 @@
 #include "sim/work/check.h"
 #include "sim/work/op_run.h"
 
-#define MOST 256 /* a batch has fewer operations */
+#define EVERYONE 0x7fffffff /* sleepers to be woken */
+#define MOST 256            /* a batch has fewer operations */
 
 /* The sleeps of a wait, and how many there are between two questions for the context. */
 #define SHORTEST_NS 20000
@@ -150,7 +150,7 @@ static void write_word(void *argument)
     else
         atomic_store_explicit((_Atomic(uint32_t) *)address, (uint32_t)op->value.value,
                               memory_order_release);
-    syscall(SYS_futex, address, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    syscall(SYS_futex, address, FUTEX_WAKE, EVERYONE, NULL, NULL, 0);
 }
 
 /* Does work without the lock. Returns false for a fault. */
