@@ -26,6 +26,8 @@ static const struct row {
     {"growth", "a pool that grows to 8 GiB, and its trim", bench_row_growth},
     {"history", "what a history adds to pairs", bench_row_history},
     {"pair", "an allocation and its free, on one and on several threads", bench_row_pair},
+    {"pinned", "page-locked host memory: the first, copies, pairs; who waits meanwhile",
+     bench_row_pinned},
     {"replay", "tarn_graph_replay beside cuGraphLaunch", bench_row_replay},
     {"audit", "looking through a captured graph, beside the driver's part of it", bench_row_audit},
     {"capture", "a capture with a pool's memory, and its first replay", bench_row_capture},

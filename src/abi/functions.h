@@ -103,6 +103,9 @@
       tn_cu_pointer_attribute *attributes, void **values, tn_cu_deviceptr address), (count,        \
       attributes, values, address))                                                                \
     X(cuMemFreeHost, cuMemFreeHost, 2000, (void *address), (address))                              \
+    X(cuMemHostRegister, cuMemHostRegister_v2, 6050, (void *address, size_t bytes, unsigned int    \
+      flags), (address, bytes, flags))                                                             \
+    X(cuMemHostUnregister, cuMemHostUnregister, 4000, (void *address), (address))                  \
     X(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, 3020, (tn_cu_deviceptr destination, const void      \
       *source, size_t bytes, tn_cu_stream stream), (destination, source, bytes, stream))           \
     X(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, 3020, (void *destination, tn_cu_deviceptr source,   \
@@ -250,9 +253,6 @@
       flags), (handle, address, bytes, type, flags))                                               \
     X(cuMemGetAddressRange, cuMemGetAddressRange_v2, 3020, (tn_cu_deviceptr *base, size_t          \
       *bytes, tn_cu_deviceptr address), (base, bytes, address))                                    \
-    X(cuMemHostRegister, cuMemHostRegister_v2, 6050, (void *address, size_t bytes, unsigned int    \
-      flags), (address, bytes, flags))                                                             \
-    X(cuMemHostUnregister, cuMemHostUnregister, 4000, (void *address), (address))                  \
     X(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, 3020, (tn_cu_deviceptr              \
       *device_address, void *address, unsigned int flags), (device_address, address, flags))       \
     X(cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, (tn_cu_ipc_handle *handle, tn_cu_deviceptr       \

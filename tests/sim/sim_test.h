@@ -33,6 +33,7 @@ extern struct driver cu;
     X(tarn_sim_configure)                                                                          \
     X(tarn_sim_read_account)                                                                       \
     X(tarn_sim_thread_ns)                                                                          \
+    X(tarn_sim_longest_stall_ns)                                                                   \
     X(tarn_sim_reset_account)                                                                      \
     X(tarn_sim_check_count)                                                                        \
     X(tarn_sim_read_ledger)                                                                        \

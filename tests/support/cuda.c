@@ -179,6 +179,7 @@ static void load_functions(void *library)
     find_control(library, "tarn_sim_clear_fault", &sim.clear_fault);
     find_control(library, "tarn_sim_call_count", &call_count_there);
     find_control(library, "tarn_sim_set_hints", &sim.set_hints);
+    find_control(library, "tarn_sim_longest_stall_ns", &sim.longest_stall_ns);
     find_control(library, "tarn_sim_set_queries", &sim.set_queries);
     find_control(library, "tarn_sim_hold_work", &sim.hold_work);
     find_control(library, "tarn_sim_resume_work", &sim.resume_work);

@@ -37,6 +37,7 @@ struct test_controls {
     void (*plan_fault)(const char *function, uint64_t nth, int for_good, int result);
     uint64_t (*clear_fault)(const char **last);
     uint64_t (*call_count)(const char *function);
+    uint64_t (*longest_stall_ns)(void);
     void (*set_hints)(int how, size_t max_bytes);
     void (*set_queries)(int how);
     void (*hold_work)(void);
