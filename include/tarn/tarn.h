@@ -13,6 +13,7 @@
 #include "tarn/history.h"
 #include "tarn/leaks.h"
 #include "tarn/memory.h"
+#include "tarn/metrics.h"
 #include "tarn/pool.h"
 #include "tarn/pressure.h"
 #include "tarn/snapshot.h"
