@@ -14,6 +14,7 @@
 #include "tarn/host.h"
 #include "tarn/leaks.h"
 #include "tarn/memory.h"
+#include "tarn/metrics.h"
 #include "tarn/pool.h"
 #include "tarn/pressure.h"
 #include "tarn/snapshot.h"

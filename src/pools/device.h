@@ -16,6 +16,7 @@
 #include "pools/callbacks.h"
 #include "pools/counters.h"
 #include "pools/route_stack.h"
+#include "pools/scrapes.h"
 #include "pools/tracker_queue.h"
 #include "tarn/device.h"
 #include "vmm/memory_cache.h"
@@ -123,6 +124,7 @@ struct tarn_device {
     atomic_uint_fast64_t exec_bytes;      /* that instantiations of graphs took from the driver */
     struct tn_device_counters counters;
     struct tn_host_side host;
+    struct tn_scraper scrapers[TARN_SCRAPERS];
     struct tn_history history;
     struct tn_trackers trackers;
 };

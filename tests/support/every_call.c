@@ -220,6 +220,8 @@ static void open_again(void)
     X(tarn_device_collect, NULL, (world.device))                                                   \
     X(tarn_device_stats, NULL, (world.device, &out.stats))                                         \
     X(tarn_device_trim, NULL, (world.device, 0, &out.bytes))                                       \
+    X(tarn_device_write_metrics, NULL,                                                             \
+      (world.device, TARN_METRICS_PROMETHEUS, 0, take_bytes, NULL))                                \
     X(tarn_driver_graph_audit, NULL, (world.device, with.raw, NULL, &out.audit))                   \
     X(tarn_driver_graph_compare, NULL, (world.device, with.raw, with.raw, &out.graph_diff))        \
     X(tarn_end_allocate_to_pool, begin_route, (out.route))                                         \
