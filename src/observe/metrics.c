@@ -181,7 +181,7 @@ static void ask_memory(tarn_device *device, struct memory *memory)
     size_t total_bytes;
 
     tn_gpu_memory_info(&device->gpu, &free_bytes, &total_bytes);
-    memory->mapped = tn_device_mapped_bytes(device);
+    memory->mapped = tn_device_mapped_bytes(device, false);
     tn_memory_cache_usage(&device->cache, &memory->cached, &cached_count, &memory->cache_limit);
     tn_pinned_usage(&device->gpu, &memory->pinned, &pinned_cached);
     memory->host = tn_host_usage().current_bytes;

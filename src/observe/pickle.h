@@ -77,7 +77,7 @@ void tn_pickle_string(struct tn_pickle *pickle, const char *text);
  * to this text alone. */
 void tn_pickle_word(struct tn_pickle *pickle, unsigned number, const char *text);
 
-/* Values one after the other without a look at the buffer between them, for what comes many times:
+/* Many values, without a look at the buffer between them:
  *
  *     unsigned char *at = tn_pickle_room(pickle, 3 * TN_PICKLE_VALUE_BYTES);
  *
@@ -94,7 +94,7 @@ static inline void tn_pickle_end_room(struct tn_pickle *pickle, const unsigned c
     TN_ASSERT(pickle->used <= TN_PICKLE_BYTES);
 }
 
-/* The lowest bytes of a word, the lowest first: so many, though eight are written. */
+/* The lowest bytes of a word, the lowest first. Eight are written, and count of them kept. */
 static TN_ALWAYS_INLINE unsigned char *tn_pickle_write_few(unsigned char *at, uint64_t bytes,
                                                            size_t count)
 {

@@ -56,8 +56,8 @@ static struct tn_recalled_block read_entry(const struct tn_history_entry *entry,
     return block;
 }
 
-/* What is done with a table of these pools. A table that was theirs comes once more, as one that is
- * not theirs: its entries have no numbers. False: no memory. */
+/* Called with each table of these pools. A table of theirs that was given back comes once more, and
+ * its entries have no numbers. False: no memory. */
 typedef bool (*table_visitor)(struct tn_recall *recall, const struct tn_history_table *table,
                               size_t place, bool is_theirs);
 
@@ -246,7 +246,7 @@ static const struct tn_recalled_block *find(const struct tn_recalled_blocks *lis
                : NULL;
 }
 
-/* What an entry has now, whose block was seen, or was not: NULL. False: no memory. */
+/* Reads an entry again. seen: the block in step 1; NULL: none. False: no memory. */
 static bool see_changed(struct tn_recall *recall, const struct tn_history_entry *entry,
                         uint64_t number, size_t place, struct tn_recalled_block *seen)
 {
@@ -265,7 +265,7 @@ static bool see_changed(struct tn_recall *recall, const struct tn_history_entry 
     return true;
 }
 
-/* What the table has now: a block that was seen is still there, or has gone; another may be there. */
+/* Reads a table again: a block is still there, or has gone, and another may have come. */
 static bool see_again(struct tn_recall *recall, const struct tn_history_table *table, size_t place,
                       bool is_theirs)
 {
