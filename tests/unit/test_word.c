@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -59,9 +60,9 @@ static void write_word(uint64_t address, uint64_t value, bool wide)
     test_synchronize(stream);
 }
 
-static volatile uint64_t *word_at(const struct tn_word_memory *memory)
+static atomic_uint_least64_t *word_at(const struct tn_word_memory *memory)
 {
-    return (volatile uint64_t *)(uintptr_t)memory->address;
+    return (atomic_uint_least64_t *)(uintptr_t)memory->address;
 }
 
 GROUP(word, open_gpu, close_gpu)
