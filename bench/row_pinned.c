@@ -17,6 +17,7 @@
 
 #include "driver.h"
 #include "harness.h"
+#include "host_pool.h"
 #include "pair.h"
 #include "quiet.h"
 #include "report.h"
@@ -44,7 +45,7 @@ enum {
 enum { TARN, HOST_ALLOC, DRIVER_POOL, GIVERS };
 
 static const char host_alloc[] = "cuMemHostAlloc";
-static const char host_pool[] = "driver's host pool";
+static const char host_pool[] = BENCH_HOST_POOL;
 
 /* ---- who gives memory ------------------------------------------------------------------------- */
 
@@ -118,20 +119,8 @@ static void give_host_alloc(struct giver *giver, void *memory)
 
 static bool open_host_pool(struct giver *giver)
 {
-    const tn_cu_pool_props props = {.type = TN_CU_MEM_ALLOCATION_TYPE_PINNED,
-                                    .location = {.type = TN_CU_MEM_LOCATION_TYPE_HOST_NUMA}};
-    const tn_cu_access_desc access = {
-        .location = {.type = TN_CU_MEM_LOCATION_TYPE_DEVICE, .id = cu.device},
-        .flags = TN_CU_MEM_ACCESS_READWRITE,
-    };
-    uint64_t threshold = UINT64_MAX;
-
-    if (cu.cuMemPoolCreate == NULL || cu.set_pool_access == NULL || cu.cuMemPoolDestroy == NULL ||
-        cu.cuMemPoolCreate(&giver->driver_pool, &props) != TN_CUDA_SUCCESS)
+    if (!bench_host_pool_create(&giver->driver_pool))
         return false;
-    BENCH_CU(cu.set_pool_access(giver->driver_pool, &access, 1));
-    BENCH_CU(cu.cuMemPoolSetAttribute(giver->driver_pool, TN_CU_POOL_ATTR_RELEASE_THRESHOLD,
-                                      &threshold));
     giver->stream = bench_stream_create();
     return true;
 }
@@ -139,7 +128,7 @@ static bool open_host_pool(struct giver *giver)
 static void close_host_pool(struct giver *giver)
 {
     bench_stream_drain(giver->stream);
-    BENCH_CU(cu.cuMemPoolDestroy(giver->driver_pool));
+    bench_host_pool_destroy(giver->driver_pool);
     bench_stream_destroy(giver->stream);
 }
 

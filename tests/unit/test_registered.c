@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -271,6 +272,41 @@ TEST(registered, a_piece_that_is_refused_takes_the_others_back)
     }
     OK(tn_registered_add(&registered, base, 48 * MIB));
     expect(64 * MIB, 4);
+}
+
+enum { CALLS_MAX = 24 };
+
+/* Any call of the driver, once and from then on. A call that puts something back poisons the device, and
+ * the memory is there all the same. */
+TEST_LOOP(registered, whatever_call_is_refused_nothing_is_left, 0, 2 * CALLS_MAX)
+{
+    uint64_t base = take(2);
+    bool for_good = _i % 2 != 0;
+    uint64_t hits;
+    tarn_status status;
+
+    sim.plan_fault(NULL, (uint64_t)_i / 2 + 1, for_good, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    status = tn_registered_add(&registered, base, 40 * MIB);
+    hits = sim.clear_fault(NULL);
+    if (_i >= 2 * (CALLS_MAX - 1))
+        ck_assert_uint_eq(hits, 0); /* all calls were refused in turn */
+    if (hits == 0 || status == TARN_OK) {
+        OK(status);
+        expect(40 * MIB, 3);
+    } else if (!for_good) {
+        ck_assert(status == TARN_ERR_HOST_MEMORY || status == TARN_ERR_DEVICE_MEMORY ||
+                  status == TARN_ERR_DRIVER || status == TARN_ERR_POISONED);
+        expect(0, 0);
+        ck_assert(!is_there(base));
+    }
+    tn_registered_remove(&registered, base, 40 * MIB);
+    if (!for_good) {
+        expect(0, 0);
+        return;
+    }
+    /* What the driver has kept stays mapped, for the device may write to it. */
+    ck_assert_int_eq(is_there(base), test_ledger().host_registrations > before.host_registrations);
+    before.host_registrations = test_ledger().host_registrations;
 }
 
 TEST(registered, memory_that_the_system_refuses_leaves_nothing)
