@@ -63,7 +63,7 @@ typedef struct tarn_pool_options {
     /* For each graph of the pool, from its capture, adoption or update on. The graph is read back
      * at that time, which takes some 0.1 us a node. */
     tarn_guard guard;
-    /* Where the pool's memory is. TARN_LOCATION_HOST: host.h says what is different then. */
+    /* Where the pool's memory is; host.h says what is different in memory of the host. */
     tarn_location location;
 } tarn_pool_options;
 

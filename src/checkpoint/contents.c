@@ -458,6 +458,20 @@ tarn_status tn_contents_verify(tarn_checkpoint *checkpoint, tarn_stream stream,
     return status;
 }
 
+void tn_contents_await(const tarn_checkpoint *checkpoint)
+{
+    struct tn_gpu *gpu = &checkpoint->pool->device->gpu;
+
+    TN_ASSERT(tn_lock_none_held());
+    if (!checkpoint->pool->in_host || checkpoint->contents == NULL)
+        return;
+    if (checkpoint->used == NULL || tn_event_wait(gpu, checkpoint->used) != TN_EVENT_DONE) {
+        tarn_status status = tn_gpu_wait_idle(gpu);
+
+        (void)status; /* a refusal has lost the device, or is latched */
+    }
+}
+
 void tn_contents_drop(tarn_checkpoint *checkpoint)
 {
     struct tn_gpu *gpu = &checkpoint->pool->device->gpu;

@@ -13,6 +13,7 @@ struct tn_memory_properties {
     bool exportable; /* by POSIX file descriptor */
     bool rdma;       /* for GPUDirect RDMA */
     bool host;       /* page-locked memory of the host, on the device's NUMA node */
+    bool registered; /* of the host: the process's own pages, which the driver has page-locked */
 };
 
 enum { TN_GPU_PEERS_MAX = 64 };

@@ -29,6 +29,7 @@
 #include "pools/janitor.h"
 #include "pools/loans.h"
 #include "pools/pending.h"
+#include "pools/pieces.h"
 #include "pools/proofs.h"
 #include "pools/reserve.h"
 #include "pools/sweep.h"
@@ -271,6 +272,8 @@ tarn_status tn_serve_reserve(tarn_pool *pool, uint64_t bytes, tarn_stream stream
     struct tn_stream_state state;
     tarn_status status;
 
+    if (tn_pool_has_pieces(pool))
+        return tn_pieces_provide(pool->device, bytes);
     if (pool->in_host)
         return tn_pool_reserve(pool, bytes, NULL, TN_ORDER_HOST);
     stream = tn_device_stream(pool->device, stream);

@@ -20,6 +20,7 @@
 #include "pools/tracker_queue.h"
 #include "tarn/device.h"
 #include "vmm/memory_cache.h"
+#include "vmm/registered.h"
 #include "vmm/region.h"
 
 /* Computes a pool's invariants again: see observe/pool_check.h. The pool's lock is held. */
@@ -81,6 +82,9 @@ struct tn_host_side {
     struct tn_memory_cache cache;
     struct tn_device_counters counters;
     tarn_pool *_Atomic pool; /* the default pool of the host; NULL: none yet; made once */
+    bool has_pieces;         /* the next two are there; written under the PROCESS lock */
+    struct tn_registered registered;
+    struct tn_memory_cache ready; /* see pools/pieces.h */
 };
 
 struct tarn_device {

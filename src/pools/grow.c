@@ -19,6 +19,7 @@
 #include "pools/device.h"
 #include "pools/handover.h"
 #include "pools/moves.h"
+#include "pools/pieces.h"
 #include "pools/sites.h"
 #include "pools/vacated.h"
 
@@ -181,6 +182,10 @@ static tarn_status plan_growth(tarn_pool *pool, struct tn_heap *heap, const stru
     status = tn_site_provide(pool, heap, wish->bytes, site);
     if (status != TARN_OK || site->have >= wish->bytes)
         return status;
+    if (tn_pool_has_pieces(pool)) {
+        *supply = (struct tn_supply){.made = {site->room, site->room}};
+        return TARN_OK;
+    }
     make_supply(pool, heap, wish, site, supply);
     if (!supply->moves.lacks_room)
         return TARN_OK;

@@ -25,6 +25,7 @@
 #include "pools/end.h"
 #include "pools/histories.h"
 #include "pools/janitor.h"
+#include "pools/pieces.h"
 #include "pools/route.h"
 #include "pools/trackers.h"
 #include "pools/visit.h"
@@ -125,6 +126,8 @@ static void fini_device(tarn_device *device)
     tn_lock_fini(&device->graphs_lock);
     tn_lock_fini(&device->growing);
     tn_lock_fini(&device->lock);
+    tn_pieces_close(device);
+    tn_memory_cache_fini(&device->host.ready);
     tn_memory_cache_fini(&device->host.cache);
     tn_memory_cache_fini(&device->cache);
     tn_regions_fini(&device->regions);
@@ -145,6 +148,7 @@ static void init_host_side(tarn_device *device, const tarn_device_options *optio
                          tn_cache_bytes(options->pinned_cache_limit_bytes, TN_PINNED_CACHE_BYTES),
                          true);
     host->cache.history = tn_device_ring(device);
+    tn_memory_cache_init(&host->ready, &device->gpu, &host->budget, UINT64_MAX, true);
 }
 
 static tarn_status init_device(tarn_device *device, const struct tn_driver *driver, int ordinal,
@@ -438,6 +442,19 @@ tarn_status tn_device_host_pool(tarn_device *device, tarn_pool **pool)
     tn_fork_unstake();
     if (status == TARN_OK)
         *pool = made;
+    return status;
+}
+
+tarn_status tn_device_open_pieces(tarn_device *device)
+{
+    tarn_status status;
+
+    TN_ASSERT(tn_lock_none_held());
+    tn_fork_stake();
+    tn_lock_acquire(&process_lock);
+    status = tn_pieces_open(device);
+    tn_lock_release(&process_lock);
+    tn_fork_unstake();
     return status;
 }
 

@@ -55,6 +55,7 @@ struct tn_pool_memory {
     struct tn_memory_properties properties; /* immutable */
     /* Devices with access to all its memory: bit i is ordinal i. Guarded by the pool's lock. */
     uint64_t peer_mask;
+    bool lacks_piece; /* a growth found no piece ready; cleared by the reader; the pool's lock */
 };
 
 /* Segments of streams that nobody has used for long: P39 in pools/arena_table.h. */
@@ -363,6 +364,8 @@ static inline struct tn_budget *tn_pool_budget(const tarn_pool *pool)
 
 static inline struct tn_memory_cache *tn_pool_cache(const tarn_pool *pool)
 {
+    if (pool->memory.properties.registered)
+        return &pool->device->host.ready;
     return pool->in_host ? &pool->device->host.cache : &pool->device->cache;
 }
 

@@ -32,12 +32,16 @@ struct tn_region {
     uint64_t *mapped;
 };
 
+struct tn_host_regions; /* vmm/host_region.h */
+
 struct tn_regions {
     struct tn_gpu *gpu;                  /* immutable */
     struct tn_lock lock;                 /* rank REGION */
     struct tn_region *first;             /* guarded by lock; in order of reservation */
     uint64_t region_bytes;               /* asked for at a time; immutable */
     atomic_uint_fast64_t reserved_bytes; /* in all regions */
+    /* Of registered memory of the same device; NULL: none. */
+    struct tn_host_regions *_Atomic of_host;
 };
 
 /* Reserves the first region.

@@ -322,3 +322,35 @@ TEST(captured, blocks_that_wait_for_streams_disturb_no_capture)
     test_wait_for_all();
     OK(tarn_device_collect(world.device));
 }
+
+/* An audit knows the addresses in both kinds of memory of the host. */
+TEST(captured, an_audit_names_the_inputs_of_a_graph)
+{
+    static const tarn_location locations[] = {TARN_LOCATION_HOST, TARN_LOCATION_REGISTERED};
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+
+    for (int i = 0; i < 2; i++) {
+        tarn_capture *capture;
+        tarn_audit *audit = NULL;
+        void *input = NULL;
+        tarn_graph *graph;
+        tarn_pool *pool;
+
+        options.location = locations[i];
+        pool = test_pool_with(&options);
+        OK(tarn_pool_malloc(pool, BYTES, 0, NULL, &input));
+        capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
+        test_copy(world.stream, output, input, BYTES);
+        graph = test_capture_end(capture);
+        OK(tarn_graph_audit(graph, NULL, &audit));
+        ck_assert_uint_eq(audit->counts[TARN_POINTER_EXTERNAL], 2); /* the output, too */
+        ck_assert_uint_eq(audit->mistake_count, 0);
+        tarn_audit_destroy(audit);
+        OK(tarn_free(input)); /* it was not named: the graph reads what nobody keeps */
+        OK(tarn_graph_audit(graph, NULL, &audit));
+        ck_assert_uint_eq(audit->mistake_count, 1);
+        tarn_audit_destroy(audit);
+        OK(tarn_graph_destroy(graph));
+        OK(tarn_pool_destroy(pool));
+    }
+}

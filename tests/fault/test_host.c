@@ -119,6 +119,25 @@ static void take_and_restore(void)
     FREE(words);
 }
 
+/* Registered memory, which two pools take in turn. */
+static void register_some(void)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    uint32_t *words;
+
+    STEP(TRIM, tarn_pool_trim(OTHER_POOL, &fault.out.freed_bytes));
+    STEP(CALLED, tarn_pool_destroy(OTHER_POOL));
+    OTHER_POOL = UNTOUCHED;
+    options.location = TARN_LOCATION_REGISTERED;
+    STEP(MAKE, tarn_pool_create(DEVICE, &options, &OTHER_POOL));
+    STEP(HOST_ROOM, tarn_pool_malloc(OTHER_POOL, 3 * MIB, 0, NULL, &fault.out.address));
+    words = fault_taken(OTHER_POOL, 3 * MIB);
+    write_words(words, 9);
+    test_copy(MAIN, output, words, BYTES);
+    STEP(NOTE, tarn_free_on(words, MAIN));
+    fault_dead(words);
+}
+
 static void give_back(void)
 {
     STEP(TRIM, tarn_pool_trim(HOST_POOL, &fault.out.freed_bytes));
@@ -139,7 +158,7 @@ int main(void)
     static const struct fault_scenario host = {
         .name = "page-locked memory",
         .settings = {{"TARN_SIM_DEVICES", "2"}, {"TARN_SIM_POISON", "0"}},
-        .parts = {open_pools, copy, capture, take_and_restore, give_back},
+        .parts = {open_pools, copy, capture, take_and_restore, register_some, give_back},
         .ends = end_own,
     };
 

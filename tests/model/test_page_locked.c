@@ -15,6 +15,7 @@ enum {
     GRAPHS = 4,
     INPUTS = 6, /* of a graph, at most */
     STREAMS = 2,
+    POOLS = 3,
     STEPS = 6000,
     RUNS = 3,
 };
@@ -40,7 +41,7 @@ struct graph {
 static struct {
     uint64_t random;
     uint64_t last_value;
-    tarn_pool *pools[2]; /* the default one, and a private one */
+    tarn_pool *pools[POOLS]; /* the default one, a private one, and one of registered memory */
     tn_cu_stream streams[STREAMS];
     struct block blocks[BLOCKS];
     uint64_t *results; /* a block of the host, too */
@@ -153,7 +154,7 @@ static struct block *allocate(void)
     if (below(2) == 0)
         OK(tarn_host_malloc(world.device, block->bytes, &address));
     else
-        OK(tarn_pool_malloc(run.pools[below(2)], block->bytes, 0, NULL, &address));
+        OK(tarn_pool_malloc(run.pools[below(POOLS)], block->bytes, 0, NULL, &address));
     block->words = address;
     run.last_value += 1;
     write_ends(block, run.last_value);
@@ -296,7 +297,7 @@ static void do_drain(void)
 static void do_look(void)
 {
     size_t freed = 0;
-    tarn_pool *pool = run.pools[below(2)];
+    tarn_pool *pool = run.pools[below(POOLS)];
 
     OK(tarn_pool_validate(pool));
     if (below(4) != 0 || run.capture != NULL)
@@ -326,6 +327,8 @@ static void begin(uint64_t seed)
     run.random = seed;
     options.location = TARN_LOCATION_HOST;
     run.pools[1] = test_pool_with(&options);
+    options.location = TARN_LOCATION_REGISTERED;
+    run.pools[2] = test_pool_with(&options);
     OK(tarn_host_pool(world.device, &run.pools[0]));
     run.streams[0] = world.stream;
     run.streams[1] = world.side;
@@ -352,13 +355,14 @@ static void end(void)
     test_wait_for_all();
     test_await_destructors(0);
     OK(tarn_device_collect(world.device));
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < POOLS; i++) {
         OK(tarn_pool_trim(run.pools[i], NULL));
         ck_assert_uint_eq(test_stats(run.pools[i]).mapped_bytes, 0);
         ck_assert_uint_eq(test_stats(run.pools[i]).pending_count, 0);
         OK(tarn_pool_validate(run.pools[i]));
     }
-    OK(tarn_pool_destroy(run.pools[1]));
+    for (size_t i = 1; i < POOLS; i++)
+        OK(tarn_pool_destroy(run.pools[i]));
 }
 
 SUITE("page-locked memory by chance")
