@@ -35,6 +35,7 @@
 #include "pools/allocate.h"
 #include "pools/device.h"
 #include "pools/free.h"
+#include "pools/lone.h"
 
 /* The layout of a checkpoint's memory: on the device, and in page-locked memory. */
 struct plan {
@@ -89,7 +90,7 @@ static struct tn_block *lock_memory(tarn_device *device, void *memory)
 
     TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
-    block = tn_live_find(pool, (uint64_t)(uintptr_t)memory);
+    block = tn_lone_find(pool, (uint64_t)(uintptr_t)memory);
     TN_ASSERT(block != NULL && block->state == TN_BLOCK_LIVE); /* nobody else frees it */
     return block;
 }

@@ -102,7 +102,9 @@ struct tarn_device {
     struct tn_rounding rounding; /* immutable */
     bool no_record_stream_reuse; /* immutable */
     uint64_t move_limit_bytes;   /* of a growth, 0: none; immutable; see pools/moves.h */
-    tn_pool_checker check_pool;  /* at unlocks of builds with TARN_DEBUG_CHECKS; immutable */
+    uint64_t
+        lone_alignment; /* of addresses of lone blocks, 0: none are; immutable; see pools/lone.h */
+    tn_pool_checker check_pool; /* at unlocks of builds with TARN_DEBUG_CHECKS; immutable */
     /* The stream that NULL means: NULL, which is the legacy one, or the handle of a thread's own.
      * Immutable. */
     tn_cu_stream null_stream;

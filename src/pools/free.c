@@ -17,6 +17,7 @@
 #include "pools/books.h"
 #include "pools/device.h"
 #include "pools/loans.h"
+#include "pools/lone.h"
 #include "pools/pending.h"
 #include "pools/pool_lock.h"
 
@@ -105,9 +106,9 @@ tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **poo
 
     if (status != TARN_OK)
         return status;
-    found = tn_live_find(*pool, address);
+    found = tn_lone_find(*pool, address);
     if (found != NULL && (found->state == TN_BLOCK_LIVE || !live_only)) {
-        TN_ASSERT(tn_block_address(found) == address);
+        TN_ASSERT(tn_pool_is_lone(*pool) || tn_block_address(found) == address);
         *block = found;
         return TARN_OK;
     }

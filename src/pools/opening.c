@@ -168,6 +168,7 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     status = tn_regions_init(&device->regions, &device->gpu, options->region_bytes);
     if (status != TARN_OK)
         goto drop_history;
+    device->regions.takes_turns = device->lone_alignment != 0;
     atomic_store(&device->budget.limit_bytes, options->limit_bytes);
     tn_budget_set_fraction(&device->budget, options->memory_fraction, device->gpu.total_bytes);
     device->budget.ordinal = ordinal;
@@ -257,9 +258,13 @@ static tarn_status open_locked(int ordinal, const tarn_device_options *options, 
     device->move_limit_bytes = options->move_limit_bytes == TARN_NO_MOVES ? 0
                                : options->move_limit_bytes == 0           ? SIZE_MAX
                                                                 : options->move_limit_bytes;
+    device->lone_alignment = options->overrun_alignment;
+    if (device->lone_alignment != 0)
+        device->move_limit_bytes = 0; /* memory that moves would leave its page */
     device->check_pool = check_pool;
     device->null_stream = null_stream_of(options);
     tn_rounding_init(&device->rounding, options->roundup_power2_divisions);
+    device->rounding.any = device->rounding.any && device->lone_alignment == 0;
     status = init_device(device, driver, ordinal, options);
     if (status != TARN_OK) {
         tn_records_give(&device_records, device);

@@ -343,6 +343,12 @@ static inline uint64_t tn_pool_segment_count(const tarn_pool *pool)
     return tn_metric_all(&pool->counters.metrics[TN_SEGMENTS]);
 }
 
+/* Whether blocks of the pool are lone: pools/lone.h. */
+static inline bool tn_pool_is_lone(const tarn_pool *pool)
+{
+    return pool->device->lone_alignment != 0;
+}
+
 /* Settings of a new pool, checked. */
 struct tn_pool_settings {
     const char *name;     /* NULL: none */

@@ -198,14 +198,16 @@ static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t b
                                struct tn_block **place)
 {
     uint64_t size = tn_segment_bytes_next(pool, heap);
+    /* Behind a lone block, a page never has memory. */
+    uint64_t least = bytes + (tn_pool_is_lone(pool) ? TN_PAGE_BYTES : 0);
     bool own;
     struct tn_segment *segment;
     tarn_status status;
 
     if (size < bytes && bytes <= tn_segment_bytes_after(pool, heap, size))
         size = tn_segment_bytes_after(pool, heap, size);
-    own = bytes > size;
-    status = tn_segment_create(&pool->device->regions, own ? bytes : size, pool,
+    own = least > size || tn_pool_is_lone(pool);
+    status = tn_segment_create(&pool->device->regions, own ? least : size, pool,
                                pool->segments.next_index, &segment);
 
     if (status == TARN_ERR_ADDRESS_SPACE && !own) {
@@ -300,7 +302,7 @@ tarn_status tn_site_provide(tarn_pool *pool, struct tn_heap *heap, uint64_t byte
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for block records");
     if (tn_pool_has_pieces(pool))
         return provide_piece(pool, heap, bytes, site);
-    if (find_site(pool, heap, bytes, site)) {
+    if (!tn_pool_is_lone(pool) && find_site(pool, heap, bytes, site)) {
         if (!reserve_entries(site->unmapped, heap))
             return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
         return TARN_OK;
