@@ -15,6 +15,7 @@
 #include "tarn/memory.h"
 #include "tarn/pool.h"
 #include "tarn/pressure.h"
+#include "tarn/share.h"
 #include "tarn/snapshot.h"
 #include "tarn/stats.h"
 #include "tarn/status.h"

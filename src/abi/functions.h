@@ -72,6 +72,11 @@
     X(cuMemMap, cuMemMap, 10020, (tn_cu_deviceptr address, size_t bytes, size_t offset,            \
       tn_cu_memhandle handle, unsigned long long flags), (address, bytes, offset, handle, flags))  \
     X(cuMemUnmap, cuMemUnmap, 10020, (tn_cu_deviceptr address, size_t bytes), (address, bytes))    \
+    X(cuMemExportToShareableHandle, cuMemExportToShareableHandle, 10020, (void *shareable,         \
+      tn_cu_memhandle handle, tn_cu_handle_type type, unsigned long long flags), (shareable,       \
+      handle, type, flags))                                                                        \
+    X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, 10020, (tn_cu_memhandle      \
+      *handle, void *shareable, tn_cu_handle_type type), (handle, shareable, type))                \
     X(cuMemSetAccess, cuMemSetAccess, 10020, (tn_cu_deviceptr address, size_t bytes, const         \
       tn_cu_access_desc *desc, size_t count), (address, bytes, desc, count))                       \
     X(cuMemGetInfo, cuMemGetInfo_v2, 3020, (size_t *free_bytes, size_t *total_bytes),              \
@@ -240,11 +245,6 @@
       (tn_cu_allocation_prop *prop, tn_cu_memhandle handle), (prop, handle))                       \
     X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, 11000, (tn_cu_memhandle *handle,   \
       void *address), (handle, address))                                                           \
-    X(cuMemExportToShareableHandle, cuMemExportToShareableHandle, 10020, (void *shareable,         \
-      tn_cu_memhandle handle, tn_cu_handle_type type, unsigned long long flags), (shareable,       \
-      handle, type, flags))                                                                        \
-    X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, 10020, (tn_cu_memhandle      \
-      *handle, void *shareable, tn_cu_handle_type type), (handle, shareable, type))                \
     X(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange, 11070, (void *handle,          \
       tn_cu_deviceptr address, size_t bytes, tn_cu_range_handle_type type, unsigned long long      \
       flags), (handle, address, bytes, type, flags))                                               \

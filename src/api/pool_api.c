@@ -23,10 +23,13 @@
 static tarn_status read_properties(tarn_device *device, const tarn_pool_options *options,
                                    struct tn_pool_settings *settings)
 {
+    const bool shared = (options->flags & TARN_POOL_SHARED) != 0;
     tarn_status status;
 
-    settings->properties = (struct tn_memory_properties){.exportable = options->exportable,
-                                                         .rdma = options->gpu_direct_rdma};
+    settings->properties =
+        (struct tn_memory_properties){.exportable = options->exportable || shared,
+                                      .rdma = options->gpu_direct_rdma,
+                                      .shared = shared};
     status = tn_gpu_check_properties(&device->gpu, settings->properties);
     for (size_t i = 0; i < options->peer_count && status == TARN_OK; i++) {
         uint64_t mask = 0;
@@ -56,6 +59,8 @@ tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *optio
         return tn_bad_argument("replay_order is not one of tarn_replay_order");
     if ((unsigned)chosen.guard > TARN_GUARD_REFUSE)
         return tn_bad_argument("guard is not one of tarn_guard");
+    if ((chosen.flags & ~TARN_POOL_SHARED) != 0)
+        return tn_bad_argument("flags has a bit that is no flag of a pool");
     if (chosen.name != NULL && strlen(chosen.name) > 31)
         return tn_bad_argument("a pool's name has at most 31 bytes");
     if (chosen.peers == NULL && chosen.peer_count > 0)

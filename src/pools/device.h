@@ -18,6 +18,7 @@
 #include "pools/route_stack.h"
 #include "pools/tracker_queue.h"
 #include "tarn/device.h"
+#include "vmm/imports.h"
 #include "vmm/memory_cache.h"
 #include "vmm/region.h"
 
@@ -85,11 +86,14 @@ struct tarn_device {
     struct tn_regions regions;
     struct tn_budget budget;
     struct tn_memory_cache cache;
-    tarn_unrouted unrouted;      /* immutable */
-    struct tn_rounding rounding; /* immutable */
-    bool no_record_stream_reuse; /* immutable */
-    uint64_t move_limit_bytes;   /* of a growth, 0: none; immutable; see pools/moves.h */
-    tn_pool_checker check_pool;  /* at unlocks of builds with TARN_DEBUG_CHECKS; immutable */
+    tarn_unrouted unrouted;       /* immutable */
+    struct tn_rounding rounding;  /* immutable */
+    bool no_record_stream_reuse;  /* immutable */
+    uint64_t move_limit_bytes;    /* of a growth, 0: none; immutable; see pools/moves.h */
+    struct tn_imports imports;    /* memory of other processes */
+    tarn_connection *connections; /* guarded by lock; newest first */
+    tarn_listener *listeners;     /* guarded by lock; newest first */
+    tn_pool_checker check_pool;   /* at unlocks of builds with TARN_DEBUG_CHECKS; immutable */
     /* The stream that NULL means: NULL, which is the legacy one, or the handle of a thread's own.
      * Immutable. */
     tn_cu_stream null_stream;
