@@ -17,6 +17,7 @@
 #include "tarn/metrics.h"
 #include "tarn/pool.h"
 #include "tarn/pressure.h"
+#include "tarn/share.h"
 #include "tarn/snapshot.h"
 #include "tarn/stats.h"
 #include "tarn/status.h"

@@ -33,11 +33,13 @@ static tarn_status open_registered(tarn_device *device, const struct tn_pool_set
 static tarn_status read_properties(tarn_device *device, const tarn_pool_options *options,
                                    struct tn_pool_settings *settings)
 {
+    const bool shared = (options->flags & TARN_POOL_SHARED) != 0;
     tarn_status status;
 
     settings->properties =
-        (struct tn_memory_properties){.exportable = options->exportable,
+        (struct tn_memory_properties){.exportable = options->exportable || shared,
                                       .rdma = options->gpu_direct_rdma,
+                                      .shared = shared,
                                       .host = options->location != TARN_LOCATION_DEVICE,
                                       .registered = options->location == TARN_LOCATION_REGISTERED};
     if (settings->properties.registered)
@@ -75,6 +77,8 @@ tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *optio
         return tn_bad_argument("guard is not one of tarn_guard");
     if ((unsigned)chosen.location > TARN_LOCATION_REGISTERED)
         return tn_bad_argument("location is not one of tarn_location");
+    if ((chosen.flags & ~TARN_POOL_SHARED) != 0)
+        return tn_bad_argument("flags has a bit that is no flag of a pool");
     if (chosen.name != NULL && strlen(chosen.name) > 31)
         return tn_bad_argument("a pool's name has at most 31 bytes");
     if (chosen.peers == NULL && chosen.peer_count > 0)

@@ -19,6 +19,7 @@
 #include "pools/scrapes.h"
 #include "pools/tracker_queue.h"
 #include "tarn/device.h"
+#include "vmm/imports.h"
 #include "vmm/memory_cache.h"
 #include "vmm/registered.h"
 #include "vmm/region.h"
@@ -104,7 +105,10 @@ struct tarn_device {
     uint64_t move_limit_bytes;   /* of a growth, 0: none; immutable; see pools/moves.h */
     uint64_t
         lone_alignment; /* of addresses of lone blocks, 0: none are; immutable; see pools/lone.h */
-    tn_pool_checker check_pool; /* at unlocks of builds with TARN_DEBUG_CHECKS; immutable */
+    struct tn_imports imports;    /* memory of other processes */
+    tarn_connection *connections; /* guarded by lock; newest first */
+    tarn_listener *listeners;     /* guarded by lock; newest first */
+    tn_pool_checker check_pool;   /* at unlocks of builds with TARN_DEBUG_CHECKS; immutable */
     /* The stream that NULL means: NULL, which is the legacy one, or the handle of a thread's own.
      * Immutable. */
     tn_cu_stream null_stream;

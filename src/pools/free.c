@@ -20,6 +20,7 @@
 #include "pools/lone.h"
 #include "pools/pending.h"
 #include "pools/pool_lock.h"
+#include "vmm/imports.h"
 
 /* The reason why no live block begins at an address inside a segment of the pool. */
 static tarn_status explain_address(const tarn_pool *pool, const struct tn_segment *segment,
@@ -48,6 +49,12 @@ static tarn_status explain_address(const tarn_pool *pool, const struct tn_segmen
 
 static tarn_status not_ours(uint64_t address)
 {
+    if (tn_import_is_at(address))
+        return tn_fail(
+            TARN_ERR_NOT_OURS,
+            "address 0x%llx is of another process, which shares the memory there: it can "
+            "be closed, by tarn_share_close, and no more",
+            (unsigned long long)address);
     return tn_fail(TARN_ERR_NOT_OURS, "address 0x%llx was not handed out by Tarn",
                    (unsigned long long)address);
 }

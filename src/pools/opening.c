@@ -126,6 +126,7 @@ static void fini_device(tarn_device *device)
     tn_lock_fini(&device->graphs_lock);
     tn_lock_fini(&device->growing);
     tn_lock_fini(&device->lock);
+    tn_imports_fini(&device->imports);
     tn_pieces_close(device);
     tn_memory_cache_fini(&device->host.ready);
     tn_memory_cache_fini(&device->host.cache);
@@ -176,6 +177,7 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
                          tn_cache_bytes(options->cache_limit_bytes, TN_CACHE_BYTES_DEFAULT), false);
     device->cache.history = tn_device_ring(device);
     init_host_side(device, options);
+    tn_imports_init(&device->imports, &device->gpu, TN_IMPORTS_BYTES_DEFAULT);
     tn_pinned_set_limit(&device->gpu,
                         tn_cache_bytes(options->pinned_cache_limit_bytes, TN_PINNED_CACHE_BYTES));
     tn_lock_init(&device->lock, TN_RANK_DEVICE);
@@ -333,7 +335,12 @@ static tarn_status check_unused(tarn_device *device, bool *idle)
     TN_ASSERT(tn_lock_is_held(&process_lock) && tn_device_is_last_use(device));
     tn_lock_acquire(&device->lock);
     (void)tn_device_walk(device, count_claims, &claims);
-    if (claims.pool_count > 0) {
+    if (device->connections != NULL || device->listeners != NULL) {
+        status = tn_fail(TARN_ERR_BUSY,
+                         "device %d is in use: a listener, or a connection with another process, "
+                         "exists; destroy them",
+                         device->gpu.ordinal);
+    } else if (claims.pool_count > 0) {
         status = tn_fail(TARN_ERR_BUSY,
                          "device %d is in use: %llu private pools exist; destroy or release them "
                          "and what they hold; %llu graphs keep memory, destroyed ones included of "

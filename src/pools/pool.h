@@ -346,7 +346,7 @@ static inline uint64_t tn_pool_segment_count(const tarn_pool *pool)
 /* Whether blocks of the pool are lone: pools/lone.h. */
 static inline bool tn_pool_is_lone(const tarn_pool *pool)
 {
-    return pool->device->lone_alignment != 0;
+    return pool->device->lone_alignment != 0 && !pool->memory.properties.registered;
 }
 
 /* Settings of a new pool, checked. */

@@ -47,6 +47,9 @@ struct tn_memory {
     bool was_cached;                        /* the holder took it from the cache */
     atomic_uint_fast32_t chunk_count;       /* of any pools */
     struct tn_memory_links links;           /* guarded by the CACHE lock while in the cache */
+    /* By which other processes know it; 0: none does. Kept in a recycled record: a thread that has
+     * found it before may look. */
+    atomic_uint_fast64_t serial;
 };
 
 #define TN_MEMORY_MAGIC 0x544d656dULL
@@ -74,6 +77,16 @@ void tn_memory_forget(struct tn_memory *memory);
 
 /* Gives the handle back to the driver. The memory must be mapped nowhere. */
 void tn_memory_destroy(struct tn_gpu *gpu, struct tn_memory *memory);
+
+/* The serial of MADE memory that another process is about to get; it never changes. The memory is
+ * mapped meanwhile. */
+uint64_t tn_memory_serial(struct tn_memory *memory);
+
+/* Whether the record is still of the memory with this serial; any thread. */
+static inline bool tn_memory_is_still(const struct tn_memory *memory, uint64_t serial)
+{
+    return atomic_load_explicit(&memory->serial, memory_order_acquire) == serial;
+}
 
 static inline bool tn_memory_is_mapped(const struct tn_memory *memory)
 {
