@@ -149,6 +149,20 @@ static void give_host_pool(struct giver *giver, void *memory)
 
 enum figure { TIME_MS, WAIT_MOST_US, WAIT_LONGEST_US, WRITE_GBS, FIGURES };
 
+/* What another thread sets, and on which stream. */
+struct looked_at {
+    tarn_stream stream;
+    tn_cu_deviceptr memory;
+};
+
+static void look(void *context)
+{
+    const struct looked_at *at = context;
+
+    BENCH_CU(cu.cuMemsetD8Async(at->memory, 1, BENCH_WAITS_BYTES, at->stream));
+    bench_stream_drain(at->stream);
+}
+
 static void write_all(char *memory, size_t bytes)
 {
     memset(memory, 1, bytes);
@@ -163,14 +177,18 @@ static void measure_first(struct giver *giver, size_t count, size_t bytes, doubl
     double write_ns;
     size_t written = count > 1 ? 1 + (count - 1) / WRITTEN_PART : 1;
     size_t written_bytes = count > 1 ? bytes : bytes / WRITTEN_PART;
+    struct looked_at at = {.stream = bench_stream_create()};
 
-    bench_waits_open(&waits);
+    BENCH_CU(cu.cuMemAlloc(&at.memory, BENCH_WAITS_BYTES));
+    bench_waits_open(&waits, (struct bench_look){bench_driver_enter_thread, look, &at});
     bench_waits_begin(&waits);
     begin = bench_now();
     for (size_t i = 0; i < count; i++)
         blocks[i] = giver->take(giver, bytes);
     figures[TIME_MS] = (double)(bench_now() - begin) * 1e-6;
     bench_waits_end(&waits, &figures[WAIT_MOST_US], &figures[WAIT_LONGEST_US]);
+    BENCH_CU(cu.cuMemFree(at.memory));
+    bench_stream_destroy(at.stream);
     if (giver->rival == host_pool)
         bench_stream_drain(giver->stream);
     begin = bench_now();
