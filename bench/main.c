@@ -34,6 +34,7 @@ static const struct row {
     {"checkpoint", "take, restore and check of a pool's state", bench_row_checkpoint},
     {"contents", "checkpoints with the bytes of 10,000 blocks, beside cuMemcpyAsync",
      bench_row_contents},
+    {"devices", "several devices: pairs, copies from a peer, access for all", bench_row_devices},
     {"snapshot", "all memory with stacks, copied and written; who waits", bench_row_snapshot},
     {"scaling", "pairs on 1 to 16 threads, 1 to 256 streams, 1 to 1,000 pools", bench_row_scaling},
     {"producers", "blocks that some threads allocate and others free", bench_row_producers},

@@ -15,6 +15,14 @@
  *   cuMemcpyHtoDAsync(weights, (CUdeviceptr)staging, bytes, stream) ...
  *   tarn_free_on(staging, stream);            // the block waits for the copy, the thread does not
  *
+ * A pool in TARN_LOCATION_REGISTERED has memory that is faster to take, in pieces of 16 MiB, and no
+ * block above. Its allocations may register memory: other threads' calls then wait for 0.4 ms at a
+ * time. tarn_pool_trim of such a pool waits for the device's work.
+ *
+ * Checkpoints with contents (checkpoint.h): the take and the restore of such a pool wait for their
+ * copies. A restore without contents is ordered on its stream alone: wait for the stream before the
+ * process writes to a block that is live again.
+ *
  * tarn_record_stream and tarn_free_on take streams of any device, and addresses of live blocks. A
  * stream that is not done delays its own blocks alone.
  *

@@ -37,6 +37,11 @@ typedef enum tarn_guard {
     TARN_GUARD_REFUSE = 2,
 } tarn_guard;
 
+/* The pool's blocks can be leased to other processes (share.h). A process with a lease can read and
+ * write the whole chunk around the block, other blocks of the pool included. The pool's memory is
+ * exportable. It never moves, is never cached, and serves no other pool. */
+#define TARN_POOL_SHARED UINT64_C(1)
+
 /* Make one with TARN_POOL_OPTIONS_INIT. */
 typedef struct tarn_pool_options {
     /* sizeof(tarn_pool_options), set by the INIT macro. */
@@ -63,8 +68,10 @@ typedef struct tarn_pool_options {
     /* For each graph of the pool, from its capture, adoption or update on. The graph is read back
      * at that time, which takes some 0.1 us a node. */
     tarn_guard guard;
-    /* Where the pool's memory is. TARN_LOCATION_HOST: host.h says what is different then. */
+    /* Where the pool's memory is; host.h says what is different in memory of the host. */
     tarn_location location;
+    /* TARN_POOL_SHARED, or 0. */
+    uint64_t flags;
 } tarn_pool_options;
 
 #define TARN_POOL_OPTIONS_INIT TARN_SIZED(tarn_pool_options)

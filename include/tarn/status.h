@@ -76,7 +76,7 @@ extern "C" {
     X(TARN_ERR_UNROUTED, 106, "an allocation on a capturing stream has no route to a pool")        \
     X(TARN_ERR_WRONG_THREAD, 107, "only the thread that began it may end it")                      \
     X(TARN_ERR_STALE, 108,                                                                         \
-      "the graph refers to memory that was freed: it is not replayed any more")                    \
+      "what is referred to has ended: a graph's memory was freed, a lease is over")                \
     X(TARN_ERR_DEVICE_MEMORY, 200, "the device has no memory left for the request")                \
     X(TARN_ERR_HOST_MEMORY, 201, "the host has no memory left for the request")                    \
     X(TARN_ERR_ADDRESS_SPACE, 202, "no range of device addresses is left for the request")         \
@@ -87,12 +87,14 @@ extern "C" {
     X(TARN_ERR_NOT_SUPPORTED, 303, "the device, driver or library cannot do this")                 \
     X(TARN_ERR_FORKED, 304, "the process is a fork of one that used CUDA")                         \
     X(TARN_ERR_CANNOT_UPDATE, 305, "the executable graph cannot take the other graph's form")      \
+    X(TARN_ERR_NOT_PERMITTED, 306, "the other process, or the system, does not permit it")         \
     X(TARN_ERR_BUSY, 400, "the object is still in use")                                            \
     X(TARN_ERR_DRIVER, 500, "the CUDA driver refused a call that should have succeeded")           \
     X(TARN_ERR_CORRUPT, 501, "an invariant of the library does not hold")                          \
     X(TARN_ERR_CAPTURE_BROKEN, 502, "the capture failed and can only be aborted")                  \
     X(TARN_ERR_POISONED, 503, "the driver refused to give memory back; the device is poisoned")    \
-    X(TARN_ERR_DEVICE_LOST, 504, "the device is lost: it has faulted, or the process ends")
+    X(TARN_ERR_DEVICE_LOST, 504, "the device is lost: it has faulted, or the process ends")        \
+    X(TARN_ERR_PEER_LOST, 505, "the connection with the other process is over")
 
 typedef enum tarn_status {
 #define TARN_STATUS_ENUM(name, number, sentence) name = number,

@@ -24,6 +24,8 @@ typedef struct tarn_route tarn_route;           /* the way of some allocations t
 typedef struct tarn_capture tarn_capture;       /* a section being captured */
 typedef struct tarn_graph tarn_graph;           /* an instantiated graph and what it holds */
 typedef struct tarn_checkpoint tarn_checkpoint; /* a pool's state at one moment */
+typedef struct tarn_listener tarn_listener;     /* where other processes connect, for memory */
+typedef struct tarn_connection tarn_connection; /* with another process, for memory */
 
 /* Options, defined in device.h, pool.h and graph.h; and the delta of a restore, in checkpoint.h. */
 typedef struct tarn_device_options tarn_device_options;
@@ -40,8 +42,9 @@ typedef enum tarn_contents {
 
 /* Where memory is. */
 typedef enum tarn_location {
-    TARN_LOCATION_DEVICE = 0, /* in a device's own memory */
-    TARN_LOCATION_HOST = 1,   /* page-locked memory of the host (host.h) */
+    TARN_LOCATION_DEVICE = 0,     /* in a device's own memory */
+    TARN_LOCATION_HOST = 1,       /* page-locked memory of the host (host.h) */
+    TARN_LOCATION_REGISTERED = 2, /* the same, by registration: faster to take (host.h) */
 } tarn_location;
 
 /* Structs whose first field is their size work between programs and libraries of different

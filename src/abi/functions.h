@@ -72,6 +72,11 @@
     X(cuMemMap, cuMemMap, 10020, (tn_cu_deviceptr address, size_t bytes, size_t offset,            \
       tn_cu_memhandle handle, unsigned long long flags), (address, bytes, offset, handle, flags))  \
     X(cuMemUnmap, cuMemUnmap, 10020, (tn_cu_deviceptr address, size_t bytes), (address, bytes))    \
+    X(cuMemExportToShareableHandle, cuMemExportToShareableHandle, 10020, (void *shareable,         \
+      tn_cu_memhandle handle, tn_cu_handle_type type, unsigned long long flags), (shareable,       \
+      handle, type, flags))                                                                        \
+    X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, 10020, (tn_cu_memhandle      \
+      *handle, void *shareable, tn_cu_handle_type type), (handle, shareable, type))                \
     X(cuMemSetAccess, cuMemSetAccess, 10020, (tn_cu_deviceptr address, size_t bytes, const         \
       tn_cu_access_desc *desc, size_t count), (address, bytes, desc, count))                       \
     X(cuMemGetInfo, cuMemGetInfo_v2, 3020, (size_t *free_bytes, size_t *total_bytes),              \
@@ -177,6 +182,11 @@
     X(cuGraphLaunch, cuGraphLaunch, 10000, (tn_cu_graphexec exec, tn_cu_stream stream), (exec,     \
       stream))
 
+/* The functions that the library calls where the driver has them. */
+#define TN_CUDA_OPTIONAL_FUNCTIONS(X) \
+    X(cuStreamBatchMemOp, cuStreamBatchMemOp_v2, 11070, (tn_cu_stream stream, unsigned int         \
+      count, tn_cu_batch_op *ops, unsigned int flags), (stream, count, ops, flags))
+
 /* Further functions, for samples, tests and other programs; the simulator has these too. */
 #define TN_CUDA_PROGRAM_FUNCTIONS(X) \
     X(cuGetProcAddress, cuGetProcAddress_v2, 12000, (const char *symbol, void **function, int      \
@@ -243,11 +253,6 @@
       (tn_cu_allocation_prop *prop, tn_cu_memhandle handle), (prop, handle))                       \
     X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, 11000, (tn_cu_memhandle *handle,   \
       void *address), (handle, address))                                                           \
-    X(cuMemExportToShareableHandle, cuMemExportToShareableHandle, 10020, (void *shareable,         \
-      tn_cu_memhandle handle, tn_cu_handle_type type, unsigned long long flags), (shareable,       \
-      handle, type, flags))                                                                        \
-    X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, 10020, (tn_cu_memhandle      \
-      *handle, void *shareable, tn_cu_handle_type type), (handle, shareable, type))                \
     X(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange, 11070, (void *handle,          \
       tn_cu_deviceptr address, size_t bytes, tn_cu_range_handle_type type, unsigned long long      \
       flags), (handle, address, bytes, type, flags))                                               \
@@ -277,7 +282,14 @@
       count), (address, value, count))                                                             \
     X(cuStreamWriteValue32, cuStreamWriteValue32_v2, 11070, (tn_cu_stream stream,                  \
       tn_cu_deviceptr address, uint32_t value, unsigned int flags), (stream, address, value,       \
-      flags))
+      flags))                                                                                      \
+    X(cuStreamWriteValue64, cuStreamWriteValue64_v2, 11070, (tn_cu_stream stream,                  \
+      tn_cu_deviceptr address, uint64_t value, unsigned int flags), (stream, address, value,       \
+      flags))                                                                                      \
+    X(cuStreamWaitValue32, cuStreamWaitValue32_v2, 11070, (tn_cu_stream stream, tn_cu_deviceptr    \
+      address, uint32_t value, unsigned int flags), (stream, address, value, flags))               \
+    X(cuStreamWaitValue64, cuStreamWaitValue64_v2, 11070, (tn_cu_stream stream, tn_cu_deviceptr    \
+      address, uint64_t value, unsigned int flags), (stream, address, value, flags))
 
 /* The driver's own stream-ordered allocator. */
 #define TN_CUDA_POOL_FUNCTIONS(X) \
@@ -383,7 +395,15 @@
       exec, tn_cu_graphnode node, const tn_cu_memset_node_params *params, tn_cu_context            \
       context), (exec, node, params, context))                                                     \
     X(cuGraphDebugDotPrint, cuGraphDebugDotPrint, 11030, (tn_cu_graph graph, const char *path,     \
-      unsigned int flags), (graph, path, flags))
+      unsigned int flags), (graph, path, flags))                                                   \
+    X(cuGraphAddBatchMemOpNode, cuGraphAddBatchMemOpNode, 11070, (tn_cu_graphnode *node,           \
+      tn_cu_graph graph, const tn_cu_graphnode *dependencies, size_t dependency_count, const       \
+      tn_cu_batch_node_params *params), (node, graph, dependencies, dependency_count, params))     \
+    X(cuGraphBatchMemOpNodeSetParams, cuGraphBatchMemOpNodeSetParams, 11070, (tn_cu_graphnode      \
+      node, const tn_cu_batch_node_params *params), (node, params))                                \
+    X(cuGraphExecBatchMemOpNodeSetParams, cuGraphExecBatchMemOpNodeSetParams, 11070,               \
+      (tn_cu_graphexec exec, tn_cu_graphnode node, const tn_cu_batch_node_params *params),         \
+      (exec, node, params))
 
 /* The driver's checkpoint of a whole process. Not simulated: no part of a program can see a
  * checkpoint happen. The contract suite calls these functions where the driver has them. */
@@ -410,6 +430,7 @@
 /* Every function that the simulator exports. */
 #define TN_CUDA_SIMULATED_FUNCTIONS(X) \
     TN_CUDA_LIBRARY_FUNCTIONS(X)                                                                   \
+    TN_CUDA_OPTIONAL_FUNCTIONS(X)                                                                  \
     TN_CUDA_PROGRAM_FUNCTIONS(X)                                                                   \
     TN_CUDA_CONTEXT_FUNCTIONS(X)                                                                   \
     TN_CUDA_MEMORY_FUNCTIONS(X)                                                                    \

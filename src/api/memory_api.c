@@ -233,7 +233,7 @@ static tarn_status serve_zeros(tarn_device *device, uint64_t bytes, tarn_stream 
 
     if (!tn_stacking_passes(&device->history.stacking, bytes))
         (void)take_stack(device, bytes, caller, frame);
-    tn_stacking_caller = caller;
+    tn_stacking_own.caller = caller;
     status = tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, made);
     tn_history_stack = outer;
     return status;

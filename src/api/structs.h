@@ -17,6 +17,7 @@
 #include "tarn/history.h"
 #include "tarn/memory.h"
 #include "tarn/pool.h"
+#include "tarn/share.h"
 #include "tarn/stats.h"
 
 /* Whether no later field lies in the last word of the least size. next: the field behind that
@@ -29,6 +30,7 @@
 #define TN_POOL_OPTIONS TN_SIZED(tarn_pool_options, share_captured)
 #define TN_AUDIT_OPTIONS TN_SIZED(tarn_audit_options, scan_stream)
 #define TN_HISTORY_SETTINGS TN_SIZED(tarn_history_settings, live_stacks_alone)
+#define TN_LISTENER_OPTIONS TN_SIZED(tarn_listener_options, lease_slots)
 #define TN_CAPTURE_OPTIONS TN_SIZED(tarn_capture_options, driver_graph)
 
 _Static_assert(TN_LEAST_IS_WHOLE(tarn_device_options, pinned_cache_limit_bytes, null_stream), "");
@@ -42,6 +44,7 @@ _Static_assert(TN_LEAST_IS_WHOLE(tarn_capture_options, driver_graph, outer), "")
 #define TN_STATS TN_SIZED(tarn_stats, own_segments)
 #define TN_GRAPH_MEMORY_INFO TN_SIZED(tarn_graph_memory_info, exec_bytes)
 #define TN_SEGMENT TN_SIZED(tarn_segment, pool)
+#define TN_CONNECTION_INFO TN_SIZED(tarn_connection_info, lease_count)
 #define TN_HISTORY_INFO TN_SIZED(tarn_history_info, stacks_lost)
 
 _Static_assert(TN_LEAST_IS_WHOLE(tarn_segment, pool, index), "");

@@ -11,6 +11,8 @@
  * rank      protects                           allowed while held        not allowed while held
  * PROCESS   loading the driver; which devices  driver calls that do not  user callbacks; waits for
  *           are open                           wait for the GPU          the GPU
+ * SHARES    a listener or a connection, its    driver calls that do not  waits; user callbacks
+ *           leases and its socket              wait for the GPU
  * GRAPHS    a device's list of graphs, and     driver calls that do not  waits for the GPU; user
  *           the driver's graphs of those       wait for the GPU          callbacks
  * ROUTES    a device's open routes; which      the routes' filters;      other driver calls;
@@ -31,6 +33,8 @@
  * STREAMS   a device's table of streams and    events: made, recorded,   all else
  *           their fences                       asked after, given back
  * CACHE     a device's unmapped memory         nothing                   all else
+ * IMPORTS   memory of other processes that is  mapping and unmapping it   all else
+ *           mapped
  * REGION    a device's regions and slots       reserving addresses       all else
  * WAIT      the token that a device is waited  waits for the GPU;        all else
  *           for by; with no other lock held    CONTEXTS
@@ -61,6 +65,7 @@
 
 enum tn_rank {
     TN_RANK_PROCESS,
+    TN_RANK_SHARES,
     TN_RANK_GRAPHS,
     TN_RANK_ROUTES,
     TN_RANK_DEVICE,
@@ -69,6 +74,7 @@ enum tn_rank {
     TN_RANK_REPLAY,
     TN_RANK_STREAMS,
     TN_RANK_CACHE,
+    TN_RANK_IMPORTS,
     TN_RANK_REGION,
     TN_RANK_WAIT,
     TN_RANK_CONTEXTS,

@@ -53,7 +53,7 @@ static void end_thread(void *mine)
     if (tn_user_code_innermost != NULL)
         end_process(
             "tarn: a free-memory callback, an out-of-memory observer, a route's filter, a snapshot's "
-            "writer, a tracker or an interpreter's function was left by longjmp, and its thread has ended; such "
+            "writer, a tracker, a policy or an interpreter's function was left by longjmp, and its thread has ended; such "
             "functions return: the process ends\n");
 }
 

@@ -40,7 +40,7 @@ void tn_watches_note_left(struct tn_watches *watches, const struct tn_watch *wat
 {
     TN_ASSERT(watches->count > 0);
     watches->count -= 1;
-    if (!tn_replays_are_over(atomic_load(watch->replays), watch->gpu))
+    if (!watch->is_lease && !tn_replays_are_over(atomic_load(watch->replays), watch->gpu))
         watches->unwatched_stamp = tn_gpu_epoch(watch->gpu);
 }
 
@@ -53,8 +53,10 @@ static bool tell_all(struct tn_watches *watches, struct tn_block *block, bool ke
     for (struct tn_watched *watched = tn_block_cold(block)->watches; watched != NULL;
          watched = next) {
         next = watched->next;
-        if (watched->watch->keeps && !keepers)
+        if (watched->watch->keeps && !keepers) {
+            atomic_store(&watched->watch->is_waited_for, true);
             continue;
+        }
         tn_watched_unlink(watched);
         tn_watches_note_left(watches, watched->watch);
         tn_watched_tell(watched);

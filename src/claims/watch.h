@@ -42,8 +42,12 @@ struct tn_watch {
      * as long as the watch has a record there. */
     tarn_pool *replayer;
     struct tn_replays *_Atomic *replays;
-    bool keeps;         /* immutable */
-    atomic_size_t gone; /* index + 1 of the first freed block; 0: none */
+    bool keeps; /* immutable */
+    /* Immutable once a block is watched: it is another process's lease. No replay uses the blocks for
+     * its sake, and the other process is done with them when it ends. */
+    bool is_lease;
+    atomic_bool is_waited_for; /* a block that it keeps was freed */
+    atomic_size_t gone;        /* index + 1 of the first freed block; 0: none */
     /* Immutable: this word changes from fresh to stale with the first freed block. */
     _Atomic uint64_t *word;
     uint64_t fresh; /* immutable */

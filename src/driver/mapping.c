@@ -89,6 +89,32 @@ void tn_gpu_release_memory(struct tn_gpu *gpu, tn_cu_memhandle handle)
     tn_gpu_teardown(gpu, gpu->driver->cuMemRelease(handle), "cuMemRelease");
 }
 
+tarn_status tn_gpu_export_memory(struct tn_gpu *gpu, tn_cu_memhandle handle, int *descriptor)
+{
+    int made = -1;
+    tn_cu_result result =
+        gpu->driver->cuMemExportToShareableHandle(&made, handle, TN_CU_MEM_HANDLE_TYPE_POSIX_FD, 0);
+
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "exporting memory", "cuMemExportToShareableHandle");
+    TN_ASSERT(made >= 0);
+    *descriptor = made;
+    return TARN_OK;
+}
+
+tarn_status tn_gpu_import_memory(struct tn_gpu *gpu, int descriptor, tn_cu_memhandle *handle)
+{
+    tn_cu_memhandle imported = 0;
+    tn_cu_result result = gpu->driver->cuMemImportFromShareableHandle(
+        &imported, (void *)(intptr_t)descriptor, TN_CU_MEM_HANDLE_TYPE_POSIX_FD);
+
+    TN_ASSERT(descriptor >= 0);
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "importing memory", "cuMemImportFromShareableHandle");
+    *handle = imported;
+    return TARN_OK;
+}
+
 static tn_cu_access_desc access_of(int ordinal, int flags)
 {
     tn_cu_access_desc desc = {0};

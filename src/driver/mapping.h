@@ -12,7 +12,9 @@
 struct tn_memory_properties {
     bool exportable; /* by POSIX file descriptor */
     bool rdma;       /* for GPUDirect RDMA */
+    bool shared;     /* with other processes: it stays where it is, and in its pool; exportable */
     bool host;       /* page-locked memory of the host, on the device's NUMA node */
+    bool registered; /* of the host: the process's own pages, which the driver has page-locked */
 };
 
 enum { TN_GPU_PEERS_MAX = 64 };
@@ -32,6 +34,16 @@ TARN_MUST_CHECK tarn_status tn_gpu_create_memory(struct tn_gpu *gpu, uint64_t by
                                                  struct tn_memory_properties properties,
                                                  tn_cu_memhandle *handle);
 void tn_gpu_release_memory(struct tn_gpu *gpu, tn_cu_memhandle handle);
+
+/* A new file descriptor of exportable memory, closed by exec; the caller closes it.
+ *   DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_gpu_export_memory(struct tn_gpu *gpu, tn_cu_memhandle handle,
+                                                 int *descriptor);
+
+/* The memory of a file descriptor, which stays the caller's. DRIVER: it is none of memory;
+ * DEVICE_LOST */
+TARN_MUST_CHECK tarn_status tn_gpu_import_memory(struct tn_gpu *gpu, int descriptor,
+                                                 tn_cu_memhandle *handle);
 
 /* Maps the whole handle at the address and makes the mapping readable and writable for the device
  * and its peers, all in one call; host: for the process, too.

@@ -29,6 +29,7 @@
 #include "pools/janitor.h"
 #include "pools/loans.h"
 #include "pools/pending.h"
+#include "pools/pieces.h"
 #include "pools/proofs.h"
 #include "pools/reserve.h"
 #include "pools/sweep.h"
@@ -271,6 +272,8 @@ tarn_status tn_serve_reserve(tarn_pool *pool, uint64_t bytes, tarn_stream stream
     struct tn_stream_state state;
     tarn_status status;
 
+    if (tn_pool_has_pieces(pool))
+        return tn_pieces_provide(pool->device, bytes);
     if (pool->in_host)
         return tn_pool_reserve(pool, bytes, NULL, TN_ORDER_HOST);
     stream = tn_device_stream(pool->device, stream);
@@ -333,10 +336,34 @@ static tarn_status lock_to_note(uint64_t address, bool frees, tarn_pool **pool,
     return tn_pool_lock_block(address, true, pool, block); /* for its sentence */
 }
 
+/* Admits the capture of a use in the block of the locked pool. Leaves the pool locked, or unlocked
+ * where the use is refused. noted: the use is new: a refusal takes it back. */
+static tarn_status admit_noted(uint64_t at, bool frees, const struct told_use *told, bool noted,
+                               tarn_pool **pool, struct tn_block **block)
+{
+    tarn_pool *const of = *pool;
+    tarn_status refused;
+    tarn_status status;
+
+    tn_pool_pin(of);
+    tn_pool_unlock(of);
+    refused = admit_use(of, told->stream, told->order);
+    tn_pool_unpin(of);
+    if (refused != TARN_OK && !noted)
+        return refused;
+    status = lock_to_note(at, frees, pool, block);
+    if (refused == TARN_OK || status != TARN_OK)
+        return refused == TARN_OK ? status : refused;
+    tn_use_withdraw(&of->device->streams, *block, told->order);
+    tn_pool_unlock(*pool);
+    return refused;
+}
+
 static tarn_status note_use(void *address, tarn_stream stream, const char *name, bool frees,
                             struct told_use *told)
 {
     uint64_t at = (uint64_t)(uintptr_t)address;
+    const struct tn_use *before;
     struct tn_stream_state state;
     struct tn_block *block;
     tarn_pool *pool;
@@ -352,18 +379,17 @@ static tarn_status note_use(void *address, tarn_stream stream, const char *name,
         status = tn_stream_look(&pool->device->gpu, stream, TN_STREAM_GRAPH, &state);
     if (status == TARN_OK && state.broken)
         return refuse_use(pool, block, state.order.stream_id, name);
+    before = status == TARN_OK ? tn_block_uses(block) : NULL;
+    if (status == TARN_OK)
+        status = tn_use_note(&pool->device->streams, block, stream, state.order);
     if (status == TARN_OK && state.captured) {
-        tn_pool_pin(pool);
-        tn_pool_unlock(pool);
-        status = admit_use(pool, stream, state.order);
-        tn_pool_unpin(pool);
-        if (status == TARN_OK)
-            status = lock_to_note(at, frees, &pool, &block);
+        bool noted = tn_block_uses(block) != before;
+
+        status =
+            admit_noted(at, frees, &(struct told_use){stream, state.order}, noted, &pool, &block);
         if (status != TARN_OK)
             return status;
     }
-    if (status == TARN_OK)
-        status = tn_use_note(&pool->device->streams, block, stream, state.order);
     if (status == TARN_OK)
         tn_pool_note(pool, TN_NOTE_STREAM_USED,
                      TN_OPERANDS(block->sequence, state.order.stream_id, state.order.capture_id));

@@ -115,7 +115,7 @@ struct tn_block_cold {
     uint64_t hold_serial; /* PENDING, captured_free: the newest hold's serial at the free */
     /* PENDING: waits until this epoch is proven idle; 0: does not wait. */
     uint64_t proof_stamp;
-    /* PENDING: the epoch when the last watch which kept the block ended; 0: none did */
+    /* PENDING: the epoch when the last watch of a graph which kept the block ended; 0: none did */
     uint64_t kept_stamp;
     uint64_t freed_stamp; /* PENDING: the epoch to be proven after the end of its uses; 0: none */
     /* PENDING: the epoch of the free; once proven, all use of the block has ended. */

@@ -253,6 +253,10 @@ void tn_device_read_stats(tarn_device *device, bool host, bool walk, tarn_stats 
     tn_pinned_usage(&device->gpu, &stats->pinned_bytes, &stats->pinned_cached_bytes);
     tn_memory_cache_usage(cache, &stats->cached_bytes, &stats->cached_count,
                           &stats->cache_limit_bytes);
+    if (host) {
+        stats->cached_bytes += tn_memory_cache_bytes(&device->host.ready);
+        stats->cached_count += atomic_load(&device->host.ready.count);
+    }
     stats->route_count = atomic_load(&device->routes.open_count);
     stats->adopted_count = atomic_load(&device->adopted_count);
     stats->unrouted_count = atomic_load(&device->unrouted_count);

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "pools/device.h"
+#include "pools/pieces.h"
 #include "pools/trackers.h"
 #include "pools/vacated.h"
 
@@ -137,11 +138,29 @@ static tarn_status make_chunk(struct tn_heap *heap, struct tn_segment *segment, 
     return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a chunk");
 }
 
+/* The segment was made at its memory, which the one chunk gets. */
+static tarn_status take_aside(tarn_pool *pool, struct tn_chunk *chunk)
+{
+    struct tn_segment *segment = chunk->segment;
+    tarn_status status;
+
+    TN_ASSERT(segment->aside != NULL && chunk->bytes == segment->bytes); /* P41 */
+    status = tn_chunk_map(chunk, segment->aside, 0);
+    if (status == TARN_OK) {
+        segment->aside = NULL;
+        count_event(pool, TN_CACHE_HITS);
+    }
+    return status;
+}
+
 static tarn_status give_it_memory(tarn_pool *pool, struct tn_chunk *chunk, uint32_t stack)
 {
     struct tn_memory *memory;
-    tarn_status status = obtain_memory(pool, chunk->bytes, stack, &memory);
+    tarn_status status;
 
+    if (tn_pool_has_pieces(pool))
+        return take_aside(pool, chunk);
+    status = obtain_memory(pool, chunk->bytes, stack, &memory);
     if (status != TARN_OK)
         return status;
     status = tn_chunk_map(chunk, memory, pool->memory.peer_mask);
@@ -214,6 +233,7 @@ static void leave(tarn_pool *pool, struct tn_chunk *chunk)
 /* Memory that another chunk has, too, stays there. */
 static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped to)
 {
+    struct tn_segment *segment = chunk->segment;
     struct tn_memory *memory;
 
     leave(pool, chunk);
@@ -221,7 +241,9 @@ static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapp
     memory = tn_chunk_unmap(chunk);
     count_event(pool, TN_CHUNK_UNMAPS);
     destroy_chunk(chunk);
-    if (!tn_memory_is_mapped(memory))
+    if (tn_pool_has_pieces(pool))
+        segment->aside = memory; /* P41 */
+    else if (!tn_memory_is_mapped(memory))
         give_memory(pool, memory, to);
 }
 
@@ -399,8 +421,8 @@ tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)
     size_t id = 0;
 
     TN_ASSERT(tn_pool_is_locked(pool) && peer >= 0 && peer < 64);
-    if ((pool->memory.peer_mask >> peer & 1) != 0)
-        return TARN_OK;
+    if ((pool->memory.peer_mask >> peer & 1) != 0 || tn_pool_has_pieces(pool))
+        return TARN_OK; /* every device uses registered memory */
     while (status == TARN_OK && id < pool->chunks.ids) {
         if (pool->chunks.by_id[id] != NULL)
             status = tn_chunk_add_peer(pool->chunks.by_id[id], peer);

@@ -16,9 +16,12 @@
 #include "pools/callbacks.h"
 #include "pools/counters.h"
 #include "pools/route_stack.h"
+#include "pools/scrapes.h"
 #include "pools/tracker_queue.h"
 #include "tarn/device.h"
+#include "vmm/imports.h"
 #include "vmm/memory_cache.h"
+#include "vmm/registered.h"
 #include "vmm/region.h"
 
 /* Computes a pool's invariants again: see observe/pool_check.h. The pool's lock is held. */
@@ -80,6 +83,9 @@ struct tn_host_side {
     struct tn_memory_cache cache;
     struct tn_device_counters counters;
     tarn_pool *_Atomic pool; /* the default pool of the host; NULL: none yet; made once */
+    bool has_pieces;         /* the next two are there; written under the PROCESS lock */
+    struct tn_registered registered;
+    struct tn_memory_cache ready; /* see pools/pieces.h */
 };
 
 struct tarn_device {
@@ -97,7 +103,12 @@ struct tarn_device {
     struct tn_rounding rounding; /* immutable */
     bool no_record_stream_reuse; /* immutable */
     uint64_t move_limit_bytes;   /* of a growth, 0: none; immutable; see pools/moves.h */
-    tn_pool_checker check_pool;  /* at unlocks of builds with TARN_DEBUG_CHECKS; immutable */
+    uint64_t
+        lone_alignment; /* of addresses of lone blocks, 0: none are; immutable; see pools/lone.h */
+    struct tn_imports imports;    /* memory of other processes */
+    tarn_connection *connections; /* guarded by lock; newest first */
+    tarn_listener *listeners;     /* guarded by lock; newest first */
+    tn_pool_checker check_pool;   /* at unlocks of builds with TARN_DEBUG_CHECKS; immutable */
     /* The stream that NULL means: NULL, which is the legacy one, or the handle of a thread's own.
      * Immutable. */
     tn_cu_stream null_stream;
@@ -123,6 +134,7 @@ struct tarn_device {
     atomic_uint_fast64_t exec_bytes;      /* that instantiations of graphs took from the driver */
     struct tn_device_counters counters;
     struct tn_host_side host;
+    struct tn_scraper scrapers[TARN_SCRAPERS];
     struct tn_history history;
     struct tn_trackers trackers;
 };

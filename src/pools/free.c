@@ -17,8 +17,10 @@
 #include "pools/books.h"
 #include "pools/device.h"
 #include "pools/loans.h"
+#include "pools/lone.h"
 #include "pools/pending.h"
 #include "pools/pool_lock.h"
+#include "vmm/imports.h"
 
 /* The reason why no live block begins at an address inside a segment of the pool. */
 static tarn_status explain_address(const tarn_pool *pool, const struct tn_segment *segment,
@@ -47,6 +49,12 @@ static tarn_status explain_address(const tarn_pool *pool, const struct tn_segmen
 
 static tarn_status not_ours(uint64_t address)
 {
+    if (tn_import_is_at(address))
+        return tn_fail(
+            TARN_ERR_NOT_OURS,
+            "address 0x%llx is of another process, which shares the memory there: it can "
+            "be closed, by tarn_share_close, and no more",
+            (unsigned long long)address);
     return tn_fail(TARN_ERR_NOT_OURS, "address 0x%llx was not handed out by Tarn",
                    (unsigned long long)address);
 }
@@ -105,9 +113,9 @@ tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **poo
 
     if (status != TARN_OK)
         return status;
-    found = tn_live_find(*pool, address);
+    found = tn_lone_find(*pool, address);
     if (found != NULL && (found->state == TN_BLOCK_LIVE || !live_only)) {
-        TN_ASSERT(tn_block_address(found) == address);
+        TN_ASSERT(tn_pool_is_lone(*pool) || tn_block_address(found) == address);
         *block = found;
         return TARN_OK;
     }

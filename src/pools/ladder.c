@@ -45,6 +45,7 @@
 #include "pools/handover.h"
 #include "pools/janitor.h"
 #include "pools/pending.h"
+#include "pools/pieces.h"
 #include "pools/sweep.h"
 #include "pools/totals.h"
 #include "pools/visit.h"
@@ -52,7 +53,9 @@
 
 enum {
     RUNG_TRIES_MAX = 64,
-    RUNG_WAIT = 6, /* behind those of climb_down */
+    PIECES_PART = 8,               /* of what a pool has mapped, made ahead */
+    PIECES_AHEAD_BYTES = 64 << 20, /* at most */
+    RUNG_WAIT = 6,                 /* behind those of climb_down */
     TRACKERS_NS = 1000000000,
 };
 
@@ -64,8 +67,10 @@ struct climb {
     void **result;
     tarn_status status; /* of the last attempt */
     bool frugal;
+    uint64_t mapped_bytes; /* of the pool, at the last attempt */
     /* The last attempt met the pool's own limit: memory of others is of no use. */
     bool at_own_limit;
+    bool lacks_piece;     /* the last attempt found no registered memory ready */
     uint64_t callback_id; /* the last one called */
     bool tried;
     bool
@@ -79,7 +84,7 @@ static bool is_out_of_memory(tarn_status status)
 
 /* Makes an attempt. Returns whether its answer is final: anything except no memory, or no
  * addresses. */
-static bool try_again(struct climb *climb)
+static bool try_once(struct climb *climb)
 {
     TN_ASSERT(tn_lock_none_held());
     if (tn_is_forked()) { /* a callback has forked, and this is the child */
@@ -90,10 +95,41 @@ static bool try_again(struct climb *climb)
     climb->pool->counters.events[TN_LADDER_RETRIES].count += climb->tried;
     climb->tried = true;
     climb->pool->limit.met = false;
+    climb->pool->memory.lacks_piece = false;
     climb->status = climb->attempt(climb->pool, climb->request, climb->frugal, climb->result);
     climb->at_own_limit = climb->pool->limit.met;
+    climb->lacks_piece = climb->pool->memory.lacks_piece;
+    climb->mapped_bytes = tn_pool_mapped_bytes(climb->pool);
     tn_pool_unlock(climb->pool);
     return !is_out_of_memory(climb->status) && climb->status != TARN_ERR_ADDRESS_SPACE;
+}
+
+/* Registers memory for the attempt, with no lock held. False: there is none. */
+static bool make_pieces(struct climb *climb)
+{
+    const uint64_t ahead = tn_min(climb->mapped_bytes / PIECES_PART, PIECES_AHEAD_BYTES);
+    tarn_status status = tn_pieces_provide(
+        climb->pool->device, climb->frugal ? TN_PIECE_BYTES : tn_max(ahead, TN_PIECE_BYTES));
+
+    TN_ASSERT(tn_pool_has_pieces(climb->pool));
+    if (status != TARN_OK)
+        climb->status = status;
+    return status == TARN_OK;
+}
+
+/* The same as try_once, but pieces that an attempt lacks are made. Other threads may take them
+ * first. */
+static bool try_again(struct climb *climb)
+{
+    bool final = try_once(climb);
+
+    for (int tries = 0; !final && climb->lacks_piece && tries < RUNG_TRIES_MAX; tries++) {
+        if (!make_pieces(climb))
+            return climb->status != TARN_ERR_HOST_MEMORY && climb->status != TARN_ERR_LIMIT &&
+                   climb->status != TARN_ERR_ADDRESS_SPACE;
+        final = try_once(climb);
+    }
+    return final;
 }
 
 static bool rung_idle(struct climb *climb)
@@ -191,8 +227,9 @@ static bool steal_from_other(tarn_pool *pool, void *context)
     const uint64_t found = theft->stolen + theft->farewells->next_bytes;
 
     TN_ASSERT(tn_pool_is_locked(pool) && found < bytes);
-    if (pool != to && (pool->in_host == to->in_host ||
-                       theft->climb->status == TARN_ERR_ADDRESS_SPACE)) /* which all share */
+    if (pool != to &&
+        ((pool->in_host == to->in_host && tn_pool_has_pieces(pool) == tn_pool_has_pieces(to)) ||
+         theft->climb->status == TARN_ERR_ADDRESS_SPACE)) /* which all share */
         theft->stolen += steal(pool, bytes - found, theft->farewells);
     return theft->stolen + theft->farewells->next_bytes >= bytes;
 }
@@ -213,7 +250,8 @@ static bool rung_cache(struct climb *climb)
     struct tn_memory_cache *cache = tn_pool_cache(climb->pool);
     uint64_t cached = tn_memory_cache_bytes(cache);
 
-    if (climb->status == TARN_ERR_ADDRESS_SPACE || climb->at_own_limit)
+    if (climb->status == TARN_ERR_ADDRESS_SPACE || climb->at_own_limit ||
+        tn_pool_has_pieces(climb->pool))
         return false;
     return tn_memory_cache_release(cache, cached - tn_min(cached, climb->bytes)) > 0;
 }

@@ -25,6 +25,7 @@
 #include "pools/end.h"
 #include "pools/histories.h"
 #include "pools/janitor.h"
+#include "pools/pieces.h"
 #include "pools/route.h"
 #include "pools/trackers.h"
 #include "pools/visit.h"
@@ -125,6 +126,9 @@ static void fini_device(tarn_device *device)
     tn_lock_fini(&device->graphs_lock);
     tn_lock_fini(&device->growing);
     tn_lock_fini(&device->lock);
+    tn_imports_fini(&device->imports);
+    tn_pieces_close(device);
+    tn_memory_cache_fini(&device->host.ready);
     tn_memory_cache_fini(&device->host.cache);
     tn_memory_cache_fini(&device->cache);
     tn_regions_fini(&device->regions);
@@ -145,6 +149,7 @@ static void init_host_side(tarn_device *device, const tarn_device_options *optio
                          tn_cache_bytes(options->pinned_cache_limit_bytes, TN_PINNED_CACHE_BYTES),
                          true);
     host->cache.history = tn_device_ring(device);
+    tn_memory_cache_init(&host->ready, &device->gpu, &host->budget, UINT64_MAX, true);
 }
 
 static tarn_status init_device(tarn_device *device, const struct tn_driver *driver, int ordinal,
@@ -164,6 +169,7 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     status = tn_regions_init(&device->regions, &device->gpu, options->region_bytes);
     if (status != TARN_OK)
         goto drop_history;
+    device->regions.takes_turns = device->lone_alignment != 0;
     atomic_store(&device->budget.limit_bytes, options->limit_bytes);
     tn_budget_set_fraction(&device->budget, options->memory_fraction, device->gpu.total_bytes);
     device->budget.ordinal = ordinal;
@@ -171,6 +177,7 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
                          tn_cache_bytes(options->cache_limit_bytes, TN_CACHE_BYTES_DEFAULT), false);
     device->cache.history = tn_device_ring(device);
     init_host_side(device, options);
+    tn_imports_init(&device->imports, &device->gpu, TN_IMPORTS_BYTES_DEFAULT);
     tn_pinned_set_limit(&device->gpu,
                         tn_cache_bytes(options->pinned_cache_limit_bytes, TN_PINNED_CACHE_BYTES));
     tn_lock_init(&device->lock, TN_RANK_DEVICE);
@@ -253,9 +260,13 @@ static tarn_status open_locked(int ordinal, const tarn_device_options *options, 
     device->move_limit_bytes = options->move_limit_bytes == TARN_NO_MOVES ? 0
                                : options->move_limit_bytes == 0           ? SIZE_MAX
                                                                 : options->move_limit_bytes;
+    device->lone_alignment = options->overrun_alignment;
+    if (device->lone_alignment != 0)
+        device->move_limit_bytes = 0; /* memory that moves would leave its page */
     device->check_pool = check_pool;
     device->null_stream = null_stream_of(options);
     tn_rounding_init(&device->rounding, options->roundup_power2_divisions);
+    device->rounding.any = device->rounding.any && device->lone_alignment == 0;
     status = init_device(device, driver, ordinal, options);
     if (status != TARN_OK) {
         tn_records_give(&device_records, device);
@@ -324,7 +335,12 @@ static tarn_status check_unused(tarn_device *device, bool *idle)
     TN_ASSERT(tn_lock_is_held(&process_lock) && tn_device_is_last_use(device));
     tn_lock_acquire(&device->lock);
     (void)tn_device_walk(device, count_claims, &claims);
-    if (claims.pool_count > 0) {
+    if (device->connections != NULL || device->listeners != NULL) {
+        status = tn_fail(TARN_ERR_BUSY,
+                         "device %d is in use: a listener, or a connection with another process, "
+                         "exists; destroy them",
+                         device->gpu.ordinal);
+    } else if (claims.pool_count > 0) {
         status = tn_fail(TARN_ERR_BUSY,
                          "device %d is in use: %llu private pools exist; destroy or release them "
                          "and what they hold; %llu graphs keep memory, destroyed ones included of "
@@ -438,6 +454,19 @@ tarn_status tn_device_host_pool(tarn_device *device, tarn_pool **pool)
     tn_fork_unstake();
     if (status == TARN_OK)
         *pool = made;
+    return status;
+}
+
+tarn_status tn_device_open_pieces(tarn_device *device)
+{
+    tarn_status status;
+
+    TN_ASSERT(tn_lock_none_held());
+    tn_fork_stake();
+    tn_lock_acquire(&process_lock);
+    status = tn_pieces_open(device);
+    tn_lock_release(&process_lock);
+    tn_fork_unstake();
     return status;
 }
 

@@ -55,6 +55,7 @@ struct tn_pool_memory {
     struct tn_memory_properties properties; /* immutable */
     /* Devices with access to all its memory: bit i is ordinal i. Guarded by the pool's lock. */
     uint64_t peer_mask;
+    bool lacks_piece; /* a growth found no piece ready; cleared by the reader; the pool's lock */
 };
 
 /* Segments of streams that nobody has used for long: P39 in pools/arena_table.h. */
@@ -342,6 +343,12 @@ static inline uint64_t tn_pool_segment_count(const tarn_pool *pool)
     return tn_metric_all(&pool->counters.metrics[TN_SEGMENTS]);
 }
 
+/* Whether blocks of the pool are lone: pools/lone.h. */
+static inline bool tn_pool_is_lone(const tarn_pool *pool)
+{
+    return pool->device->lone_alignment != 0 && !pool->memory.properties.registered;
+}
+
 /* Settings of a new pool, checked. */
 struct tn_pool_settings {
     const char *name;     /* NULL: none */
@@ -363,6 +370,8 @@ static inline struct tn_budget *tn_pool_budget(const tarn_pool *pool)
 
 static inline struct tn_memory_cache *tn_pool_cache(const tarn_pool *pool)
 {
+    if (pool->memory.properties.registered)
+        return &pool->device->host.ready;
     return pool->in_host ? &pool->device->host.cache : &pool->device->cache;
 }
 

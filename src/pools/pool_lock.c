@@ -319,7 +319,8 @@ static struct tn_steady_terms terms_of(const tarn_pool *pool, const struct tn_ar
 
     TN_ASSERT(arena != &pool->idle);
     /* A pool without its magic number is going, and callers with its handle are told. */
-    terms.allocates = arena->met && arena->fence == NULL && atomic_load(&pool->magic) != 0 &&
+    terms.allocates = !tn_pool_is_lone(pool) && arena->met && arena->fence == NULL &&
+                      atomic_load(&pool->magic) != 0 &&
                       (!captured || (hold != NULL && pool->bodies.first == NULL));
     /* The last free of a released pool ends the pool, and therefore needs its lock. */
     terms.frees =

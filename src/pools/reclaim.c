@@ -20,6 +20,7 @@
 #include "pools/grow.h"
 #include "pools/janitor.h"
 #include "pools/pending.h"
+#include "pools/pieces.h"
 #include "pools/sweep.h"
 #include "pools/visit.h"
 
@@ -120,6 +121,8 @@ tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64
         *freed_bytes += lock_and_trim(pool, keep_bytes, &why);
     if (tn_is_forked()) /* in a tracker */
         return tn_fork_refuse();
+    if (wait && tn_pool_has_pieces(pool))
+        tn_pieces_trim(pool->device, 0);
     tn_regions_shrink(&pool->device->regions);
     if (status == TARN_OK)
         tn_pool_note(pool, TN_NOTE_TRIMMED, TN_OPERANDS(*freed_bytes, keep_bytes));

@@ -282,7 +282,7 @@ tarn_status tn_pool_reserve(tarn_pool *pool, uint64_t bytes, tn_cu_stream stream
     };
 
     TN_ASSERT(tn_lock_none_held());
-    if (bytes == 0)
+    if (bytes == 0 || tn_pool_is_lone(pool)) /* a lone block gets new memory */
         return TARN_OK;
     return tn_ladder_run(pool, attempt_reservation, &wanted, bytes, NULL);
 }

@@ -82,12 +82,12 @@ tarn_status tn_watch_add(struct tn_watch *watch, uint64_t address, uint64_t sequ
     return status;
 }
 
-/* The PENDING block's last watch is gone. Launches from its time may still use the block. */
+/* The PENDING block's last watch is gone. */
 static void end_keeping(tarn_pool *pool, const struct tn_block *block)
 {
     TN_ASSERT(block->state == TN_BLOCK_PENDING && pool->watches.kept_count > 0);
+    (void)block;
     pool->watches.kept_count -= 1;
-    tn_block_cold(block)->kept_stamp = tn_gpu_epoch(&pool->device->gpu);
 }
 
 /* Takes the block off the watch. The pool is locked, and is still the block's. Returns whether a
@@ -100,6 +100,8 @@ static bool unlink_watched(tarn_pool *pool, struct tn_watched *watched)
     tn_watched_unlink(watched);
     tn_watches_note_left(&pool->watches, watched->watch);
     atomic_store(&watched->pool, NULL);
+    if (block->state == TN_BLOCK_PENDING && !watched->watch->is_lease)
+        tn_block_cold(block)->kept_stamp = tn_gpu_epoch(&pool->device->gpu); /* of launches */
     if (block->state != TN_BLOCK_PENDING || tn_block_watches(block) != NULL)
         return false;
     end_keeping(pool, block);
@@ -120,6 +122,14 @@ static void end_watched(struct tn_watched *watched)
     if (device != NULL)
         tn_device_end_released(device);
     TN_ASSERT(atomic_load(&watched->pool) == NULL);
+}
+
+void tn_watch_drop(struct tn_watch *watch)
+{
+    for (size_t i = 0; i < watch->count; i++)
+        TN_ASSERT(atomic_load(&watch->blocks[i].pool) == NULL);
+    tn_host_free(watch->blocks);
+    *watch = (struct tn_watch){.keeps = false};
 }
 
 void tn_watch_end(struct tn_watch *watch)

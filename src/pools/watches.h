@@ -20,7 +20,10 @@ TARN_MUST_CHECK tarn_status tn_watch_init(struct tn_watch *watch, tarn_pool *rep
 TARN_MUST_CHECK tarn_status tn_watch_add(struct tn_watch *watch, uint64_t address,
                                          uint64_t sequence);
 
-/* Ends the watch. Kept blocks wait for a proof that the device was idle since. No lock may be
+/* Ends a watch that has no block yet, or whose blocks were gone when they were added. */
+void tn_watch_drop(struct tn_watch *watch);
+
+/* Ends the watch. Unless it is a lease, kept blocks wait for a proof that the device was idle since. No lock may be
  * held. */
 void tn_watch_end(struct tn_watch *watch);
 

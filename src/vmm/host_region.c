@@ -261,6 +261,20 @@ uint64_t tn_host_regions_end_of(struct tn_host_regions *regions, uint64_t addres
     return end;
 }
 
+bool tn_host_regions_are_empty(struct tn_host_regions *regions, uint64_t base, uint64_t bytes)
+{
+    const struct tn_host_region *region;
+    bool empty = true;
+
+    tn_lock_acquire(&regions->lock);
+    region = find_region(regions, base);
+    TN_ASSERT(region != NULL && base % TN_PAGE_BYTES == 0);
+    for (uint64_t at = base; at < base + bytes; at += TN_PAGE_BYTES)
+        empty = empty && region->pages[(at - region->base) / TN_PAGE_BYTES] == TN_HOST_PAGE_NONE;
+    tn_lock_release(&regions->lock);
+    return empty;
+}
+
 struct tn_host_region *tn_host_regions_first(struct tn_host_regions *regions)
 {
     struct tn_host_region *first;

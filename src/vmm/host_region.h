@@ -77,6 +77,9 @@ bool tn_host_regions_pick(struct tn_host_regions *regions, uint64_t base, uint64
 /* Where the registration around the address ends; 0: there is none. */
 uint64_t tn_host_regions_end_of(struct tn_host_regions *regions, uint64_t address);
 
+/* Whether the pages of the range are without memory, and the driver has kept none of them. */
+bool tn_host_regions_are_empty(struct tn_host_regions *regions, uint64_t base, uint64_t bytes);
+
 /* The newest region, or NULL. Regions stay as long as the struct. */
 struct tn_host_region *tn_host_regions_first(struct tn_host_regions *regions);
 

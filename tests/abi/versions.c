@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <tarn/tarn.h>
 
@@ -74,6 +75,28 @@ static tarn_pool *make_pool(tarn_device *device)
     REFUSED(options, tarn_pool_create(device, &options, &pool));
     OK(tarn_pool_create(device, &options, &pool));
     return pool;
+}
+
+/* This process connects with itself. */
+static void connect_here(tarn_device *device)
+{
+    tarn_listener_options options = TARN_LISTENER_OPTIONS_INIT;
+    GUARDED(tarn_connection_info) info;
+    tarn_listener *listener = NULL;
+    tarn_connection *connection = NULL;
+    char name[56];
+
+    options.lease_slots = 4;
+    REFUSED(options, tarn_listener_create(device, &options, &listener));
+    OK(tarn_listener_create(device, &options, &listener));
+    OK(tarn_listener_name(listener, name));
+    OK(tarn_connection_open(device, name, &connection));
+    MAKE(info, (tarn_connection_info)TARN_CONNECTION_INFO_INIT);
+    OK(tarn_connection_describe(connection, &info.is));
+    EXPECT_KEPT(info);
+    EXPECT(info.is.peer.pid == (int)getpid() && !info.is.is_producer);
+    OK(tarn_connection_destroy(connection));
+    OK(tarn_listener_destroy(listener));
 }
 
 static void describe(tarn_device *device)
@@ -214,6 +237,7 @@ int main(void)
 
     OK(tarn_pool_malloc(pool, 1000, 0, NULL, &address));
     describe(device);
+    connect_here(device);
     look_at_history(device);
     read_statistics(device, pool);
     look_at_graph(device, graph);
@@ -227,6 +251,8 @@ int main(void)
     SAY(tarn_pool_options);
     SAY(tarn_audit_options);
     SAY(tarn_capture_options);
+    SAY(tarn_listener_options);
+    SAY(tarn_connection_info);
     SAY(tarn_device_info);
     SAY(tarn_stats);
     SAY(tarn_graph_memory_info);

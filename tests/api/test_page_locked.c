@@ -20,6 +20,16 @@ static tarn_pool *host_pool(void)
     return pool;
 }
 
+static tarn_pool *registered_pool(size_t limit_bytes)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+
+    options.name = "registered";
+    options.limit_bytes = limit_bytes;
+    options.location = TARN_LOCATION_REGISTERED;
+    return test_pool_with(&options);
+}
+
 static tarn_pool *private_pool(const char *name, size_t limit_bytes)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
@@ -264,7 +274,7 @@ TEST(locked, requests_that_are_none_are_refused)
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "bytes", tarn_host_malloc(world.device, SIZE_MAX, &address));
     REFUSE(TARN_ERR_INVALID_HANDLE, "device", tarn_host_pool(NULL, &pool));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "pool", tarn_host_pool(world.device, NULL));
-    options.location = (tarn_location)2;
+    options.location = (tarn_location)3;
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "location", tarn_pool_create(world.device, &options, &pool));
     options.location = TARN_LOCATION_HOST;
     options.gpu_direct_rdma = true;
@@ -273,4 +283,129 @@ TEST(locked, requests_that_are_none_are_refused)
     ck_assert_untouched(pool);
     OK(tarn_host_malloc(world.device, 0, &address));
     ck_assert_ptr_null(address);
+}
+
+TEST(locked, contents_of_a_checkpoint_are_there_when_the_call_returns)
+{
+    static const tarn_contents kinds[] = {TARN_CONTENTS_DEVICE, TARN_CONTENTS_HOST};
+    tarn_pool *pool = private_pool("state", 0);
+
+    for (int i = 0; i < 2; i++) {
+        tarn_checkpoint *checkpoint = NULL;
+        tarn_delta *delta = NULL;
+        void *address = NULL;
+        uint32_t *words;
+
+        OK(tarn_pool_malloc(pool, WORDS * sizeof *words, 0, NULL, &address));
+        words = address;
+        memset(words, 7, WORDS * sizeof *words);
+        test_spin(world.stream, 20); /* the copies come behind this */
+        OK(tarn_checkpoint_take(pool, kinds[i], world.stream, &checkpoint));
+        memset(words, 8, WORDS * sizeof *words); /* at once */
+        OK(tarn_free(words));
+        test_spin(world.side, 20);
+        OK(tarn_checkpoint_restore(checkpoint, world.side, &delta));
+        ck_assert_uint_eq(delta->revived_count, 1);
+        ck_assert_uint_eq(words[0], 0x07070707);
+        ck_assert_uint_eq(words[WORDS - 1], 0x07070707);
+        tarn_delta_destroy(delta);
+        OK(tarn_free(words));
+        OK(tarn_checkpoint_destroy(checkpoint));
+    }
+    OK(tarn_pool_destroy(pool));
+}
+
+TEST(locked, registered_memory_is_used_like_other_memory_of_the_host)
+{
+    tarn_pool *pool = registered_pool(0);
+    tarn_segment segment = TARN_SEGMENT_INIT;
+    uint32_t *blocks[24];
+    void *memory = test_malloc(WORDS * sizeof(uint32_t));
+    void *address = NULL;
+
+    for (size_t i = 0; i < 24; i++) {
+        OK(tarn_pool_malloc(pool, (i + 1) * 500 * 1024, 0, NULL, &address));
+        blocks[i] = address;
+        memset(blocks[i], (int)i, (i + 1) * 500 * 1024);
+        OK(tarn_segment_at(address, &segment));
+        ck_assert_int_eq(segment.location, TARN_LOCATION_REGISTERED);
+        ck_assert_uint_eq(segment.bytes, 16 * MIB);
+        ck_assert_uint_eq(segment.chunk_bytes, 16 * MIB);
+    }
+    OK(tarn_pool_validate(pool));
+    for (size_t i = 0; i < 24; i++) {
+        test_copy(world.stream, memory, blocks[i], WORDS * sizeof(uint32_t));
+        test_expect_words(world.stream, memory, (uint32_t)i * 0x01010101, WORDS);
+        OK(tarn_free_on(blocks[i], world.stream));
+    }
+    OK(tarn_pool_trim(pool, NULL));
+    ck_assert_uint_eq(test_stats(pool).mapped_bytes, 0);
+    ck_assert_uint_eq(host_stats().cached_bytes, 0);
+    OK(tarn_pool_validate(pool));
+    OK(tarn_pool_destroy(pool));
+    OK(tarn_free(memory));
+}
+
+TEST(locked, registered_pieces_pass_from_pool_to_pool)
+{
+    tarn_pool *first = registered_pool(0);
+    tarn_pool *second = registered_pool(0);
+    void *address = NULL;
+    void *again = NULL;
+
+    OK(tarn_pool_reserve(first, 40 * MIB, NULL));
+    ck_assert_uint_eq(host_stats().cached_bytes, 48 * MIB);
+    OK(tarn_pool_malloc(first, 10 * MIB, 0, NULL, &address));
+    ck_assert_uint_eq(host_stats().cached_bytes, 32 * MIB);
+    ck_assert_uint_eq(host_stats().mapped_bytes, 16 * MIB);
+    OK(tarn_free(address));
+    OK(tarn_pool_destroy(first));
+    ck_assert_uint_eq(host_stats().cached_bytes, 48 * MIB);
+    OK(tarn_pool_malloc(second, 10 * MIB, 0, NULL, &again));
+    ck_assert_ptr_eq(again, address); /* the piece that was given back last */
+    OK(tarn_free(again));
+    OK(tarn_pool_destroy(second));
+}
+
+TEST(locked, what_registered_memory_cannot_do_is_refused)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    tarn_pool *pool = registered_pool(32 * MIB);
+    tarn_checkpoint *checkpoint = UNTOUCHED;
+    tarn_pool *none = UNTOUCHED;
+    void *address = UNTOUCHED;
+
+    STATUS(TARN_ERR_LIMIT, tarn_pool_malloc(pool, 17 * MIB, 0, NULL, &address));
+    ck_assert_ptr_nonnull(strstr(tarn_last_error(), "at most 16 MiB"));
+    REFUSE(TARN_ERR_NOT_SUPPORTED, "checkpoint",
+           tarn_checkpoint_take(pool, TARN_CONTENTS_NONE, world.stream, &checkpoint));
+    options.location = TARN_LOCATION_REGISTERED;
+    options.exportable = true;
+    REFUSE(TARN_ERR_NOT_SUPPORTED, "registered", tarn_pool_create(world.device, &options, &none));
+    ck_assert_untouched(checkpoint);
+    ck_assert_untouched(none);
+    ck_assert_untouched(address);
+    OK(tarn_pool_add_peer(pool, 0));
+    OK(tarn_pool_destroy(pool));
+}
+
+TEST(locked, a_pool_that_lacks_registered_memory_tries_what_others_can_give)
+{
+    tarn_pool *first = registered_pool(0);
+    tarn_pool *second = registered_pool(0);
+    void *address = NULL;
+    void *other = NULL;
+
+    OK(tarn_pool_malloc(first, 10 * MIB, 0, NULL, &address));
+    sim.plan_fault("cuMemHostRegister", 1, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    other = UNTOUCHED;
+    STATUS(TARN_ERR_HOST_MEMORY, tarn_pool_malloc(second, 10 * MIB, 0, NULL, &other));
+    ck_assert_untouched(other);
+    OK(tarn_free(address));
+    OK(tarn_pool_malloc(second, 10 * MIB, 0, NULL, &other)); /* the first one's piece */
+    ck_assert_ptr_eq(other, address);
+    (void)sim.clear_fault(NULL);
+    OK(tarn_free(other));
+    OK(tarn_pool_destroy(first));
+    OK(tarn_pool_destroy(second));
 }

@@ -87,11 +87,34 @@ TEST(captured, a_block_freed_in_the_capture_waits_for_the_graph)
 TEST(captured, a_block_that_no_captured_work_was_named_for_is_free_at_once)
 {
     tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
+    uint32_t *used = host_malloc(4);
     uint32_t *unused = host_malloc(5);
+    tarn_graph *graph;
 
+    test_copy(world.stream, output, used, BYTES);
+    OK(tarn_record_stream(used, world.stream)); /* the capture is known there from now on */
     OK(tarn_free(unused));
     ck_assert(is_reused(unused));
+    graph = test_capture_end(capture);
+    ck_assert(is_reused(unused));
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(used));
+}
+
+TEST(captured, a_block_of_a_stream_alone_waits_for_no_capture)
+{
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
+    uint32_t *captured = host_malloc(4);
+    uint32_t *other = host_malloc(5);
+
+    test_copy(world.stream, output, captured, BYTES);
+    OK(tarn_record_stream(captured, world.stream));
+    test_copy(world.side, output, other, BYTES);
+    OK(tarn_free_on(other, world.side));
+    test_synchronize(world.side);
+    ck_assert(is_reused(other));
     OK(tarn_graph_destroy(test_capture_end(capture)));
+    OK(tarn_free(captured));
 }
 
 TEST(captured, a_block_freed_behind_the_capture_waits_for_the_graph)
@@ -250,31 +273,32 @@ TEST(captured, graphs_that_share_memory_of_the_host_alone_have_no_order)
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     uint32_t *input = host_malloc(5);
     tarn_pool *pools[2];
-    tarn_graph *graphs[2];
+    tarn_graph *graphs[4]; /* two of each pool: a single one needs no order */
     tn_cu_stream streams[2] = {world.stream, world.side};
 
     options.replay_order = TARN_REPLAY_REFUSED; /* an order would be told */
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
         tarn_capture *capture;
         void *block;
 
-        pools[i] = test_pool_with(&options);
-        capture = test_capture_on(pools[i], streams[i], TARN_CAPTURE_RELAXED);
-        block = test_alloc(pools[i], BYTES, streams[i]);
-        test_copy(streams[i], block, input, BYTES);
-        OK(tarn_record_stream(input, streams[i]));
+        if (i < 2)
+            pools[i] = test_pool_with(&options);
+        capture = test_capture_on(pools[i % 2], streams[i % 2], TARN_CAPTURE_RELAXED);
+        block = test_alloc(pools[i % 2], BYTES, streams[i % 2]);
+        test_copy(streams[i % 2], block, input, BYTES);
+        OK(tarn_record_stream(input, streams[i % 2]));
         OK(tarn_free(block));
         graphs[i] = test_capture_end(capture);
     }
     sim.hold_work();
-    for (int i = 0; i < 2; i++)
-        OK(tarn_graph_replay(graphs[i], streams[i]));
+    for (int i = 0; i < 4; i++)
+        OK(tarn_graph_replay(graphs[i], streams[i % 2]));
     sim.resume_work();
     test_wait_for_all();
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++)
         OK(tarn_graph_destroy(graphs[i]));
+    for (int i = 0; i < 2; i++)
         OK(tarn_pool_destroy(pools[i]));
-    }
     OK(tarn_free(input));
 }
 
@@ -297,4 +321,36 @@ TEST(captured, blocks_that_wait_for_streams_disturb_no_capture)
     OK(tarn_graph_destroy(test_capture_end(capture)));
     test_wait_for_all();
     OK(tarn_device_collect(world.device));
+}
+
+/* An audit knows the addresses in both kinds of memory of the host. */
+TEST(captured, an_audit_names_the_inputs_of_a_graph)
+{
+    static const tarn_location locations[] = {TARN_LOCATION_HOST, TARN_LOCATION_REGISTERED};
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+
+    for (int i = 0; i < 2; i++) {
+        tarn_capture *capture;
+        tarn_audit *audit = NULL;
+        void *input = NULL;
+        tarn_graph *graph;
+        tarn_pool *pool;
+
+        options.location = locations[i];
+        pool = test_pool_with(&options);
+        OK(tarn_pool_malloc(pool, BYTES, 0, NULL, &input));
+        capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
+        test_copy(world.stream, output, input, BYTES);
+        graph = test_capture_end(capture);
+        OK(tarn_graph_audit(graph, NULL, &audit));
+        ck_assert_uint_eq(audit->counts[TARN_POINTER_EXTERNAL], 2); /* the output, too */
+        ck_assert_uint_eq(audit->mistake_count, 0);
+        tarn_audit_destroy(audit);
+        OK(tarn_free(input)); /* it was not named: the graph reads what nobody keeps */
+        OK(tarn_graph_audit(graph, NULL, &audit));
+        ck_assert_uint_eq(audit->mistake_count, 1);
+        tarn_audit_destroy(audit);
+        OK(tarn_graph_destroy(graph));
+        OK(tarn_pool_destroy(pool));
+    }
 }

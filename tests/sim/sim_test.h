@@ -94,6 +94,10 @@ const char *file_with(const char *text);
 /* Calls body(argument) on another thread and returns what it returned. */
 tn_cu_result elsewhere(tn_cu_result (*body)(void *), void *argument);
 
+/* Passes an open file to another process. */
+void send_file(int socket, int file);
+int receive_file(int socket);
+
 /* Kernels of the tests. */
 struct kernels {
     tn_cu_module module;

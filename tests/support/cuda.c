@@ -266,6 +266,14 @@ tn_cu_memhandle test_import_handle(tn_cu_memhandle exported)
     return handle;
 }
 
+bool test_is_at_work(tn_cu_stream stream)
+{
+    tn_cu_result result = cu.cuStreamQuery(stream);
+
+    ck_assert(result == TN_CUDA_SUCCESS || result == TN_CUDA_ERROR_NOT_READY);
+    return result != TN_CUDA_SUCCESS;
+}
+
 void test_synchronize(tn_cu_stream stream)
 {
     CU_OK(cu.cuStreamSynchronize(stream));

@@ -76,6 +76,7 @@ void test_use_kernels_here(void);
 
 tn_cu_stream test_stream(void); /* a new non-blocking stream */
 void test_synchronize(tn_cu_stream stream);
+bool test_is_at_work(tn_cu_stream stream); /* now, as the driver says */
 
 /* Enqueues a kernel that writes value to count words; one that adds value to each of them; and one
  * that keeps the GPU busy for about that many milliseconds. */

@@ -22,6 +22,14 @@ static struct {
     tarn_delta *delta;
     void *block;
     tn_cu_stream stream; /* that nothing else uses */
+    tarn_listener *listener;
+    char listener_name[56];
+    tarn_connection *producer;
+    tarn_connection *consumer; /* both ends are here */
+    tarn_connection *other;    /* that is not accepted */
+    void *shared;              /* a block of a shared pool */
+    tarn_share share;          /* of it */
+    void *opened;              /* it, as the consumer has it */
 } with;
 
 /* What the calls write. */
@@ -52,7 +60,13 @@ static struct {
     tarn_graph_memory_info memory;
     tarn_segment segment;
     tarn_history_info history;
+    tarn_listener *listener;
+    tarn_connection *connection;
+    tarn_connection_info connection_info;
+    tarn_share share;
+    int descriptor;
 } out = {
+    .connection_info.size = sizeof out.connection_info,
     .info.size = sizeof out.info,
     .stats.size = sizeof out.stats,
     .memory.size = sizeof out.memory,
@@ -73,6 +87,28 @@ static tarn_graph *make_graph(void)
     test_fill(world.stream, address, 3, 16);
     OK(tarn_free(address));
     return test_capture_end(capture);
+}
+
+static void connect_again(void)
+{
+    OK(tarn_connection_open(world.device, with.listener_name, &with.other));
+    OK(tarn_listener_progress(with.listener));
+}
+
+static void share_with_itself(void)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+
+    options.flags = TARN_POOL_SHARED;
+    with.shared = test_alloc(test_pool_with(&options), 4096, world.stream);
+    OK(tarn_listener_create(world.device, NULL, &with.listener));
+    OK(tarn_listener_name(with.listener, with.listener_name));
+    connect_again();
+    with.consumer = with.other;
+    OK(tarn_listener_accept(with.listener, &with.producer));
+    OK(tarn_share_block(with.producer, with.shared, &with.share));
+    OK(tarn_share_open(with.consumer, &with.share, 0, &with.opened));
+    connect_again();
 }
 
 void test_subjects_make(void)
@@ -98,6 +134,7 @@ void test_subjects_make(void)
     OK(tarn_snapshot_take(world.device, NULL, &with.snapshot));
     OK(tarn_leaks_find(world.device, NULL, &with.leaks));
     OK(tarn_snapshot_compare(with.snapshot, with.snapshot, &with.snapshot_diff));
+    share_with_itself();
     with.capture = test_capture_on(with.pool, world.side, TARN_CAPTURE_RELAXED);
 }
 
@@ -192,6 +229,9 @@ static void open_again(void)
     X(tarn_checkpoint_restore, NULL, (with.checkpoint, world.stream, NULL))                        \
     X(tarn_checkpoint_take, NULL, (world.pool, TARN_CONTENTS_HOST, world.stream, &out.checkpoint)) \
     X(tarn_checkpoint_verify, NULL, (with.checkpoint, world.stream))                               \
+    X(tarn_connection_describe, NULL, (with.consumer, &out.connection_info))                       \
+    X(tarn_connection_destroy, NULL, (with.other))                                                 \
+    X(tarn_connection_open, NULL, (world.device, with.listener_name, &out.connection))             \
     X(tarn_device_add_free_callback, NULL, (world.device, say_no, &out))                           \
     X(tarn_device_add_oom_observer, NULL, (world.device, see_nothing, &out))                       \
     X(tarn_device_add_tracker, NULL, (world.device, hear_nothing, &out, TARN_TRACKED_ALL))         \
@@ -220,6 +260,8 @@ static void open_again(void)
     X(tarn_device_collect, NULL, (world.device))                                                   \
     X(tarn_device_stats, NULL, (world.device, &out.stats))                                         \
     X(tarn_device_trim, NULL, (world.device, 0, &out.bytes))                                       \
+    X(tarn_device_write_metrics, NULL,                                                             \
+      (world.device, TARN_METRICS_PROMETHEUS, 0, take_bytes, NULL))                                \
     X(tarn_driver_graph_audit, NULL, (world.device, with.raw, NULL, &out.audit))                   \
     X(tarn_driver_graph_compare, NULL, (world.device, with.raw, with.raw, &out.graph_diff))        \
     X(tarn_end_allocate_to_pool, begin_route, (out.route))                                         \
@@ -246,6 +288,12 @@ static void open_again(void)
     X(tarn_label_set, NULL, ("label"))                                                             \
     X(tarn_leaks_find, NULL, (world.device, NULL, &out.leaks))                                     \
     X(tarn_leaks_report, NULL, (with.leaks, TARN_REPORT_TEXT, out.text, sizeof out.text, NULL))    \
+    X(tarn_listener_accept, NULL, (with.listener, &out.connection))                                \
+    X(tarn_listener_create, NULL, (world.device, NULL, &out.listener))                             \
+    X(tarn_listener_descriptor, NULL, (with.listener, &out.descriptor))                            \
+    X(tarn_listener_destroy, NULL, (with.listener))                                                \
+    X(tarn_listener_name, NULL, (with.listener, out.text))                                         \
+    X(tarn_listener_progress, NULL, (with.listener))                                               \
     X(tarn_malloc, NULL, (world.device, 4 * MIB, world.stream, &out.address))                      \
     X(tarn_malloc_aligned, NULL, (world.device, 4 * MIB, 4096, world.stream, &out.address))        \
     X(tarn_malloc_labeled, NULL,                                                                   \
@@ -270,6 +318,10 @@ static void open_again(void)
     X(tarn_range_end, NULL, (world.device, 0))                                                     \
     X(tarn_record_stream, NULL, (with.block, with.stream))                                         \
     X(tarn_segment_at, NULL, (with.block, &out.segment))                                           \
+    X(tarn_share_block, NULL, (with.producer, with.shared, &out.share))                            \
+    X(tarn_share_close, NULL, (with.consumer, with.opened))                                        \
+    X(tarn_share_collect, NULL, (world.device, NULL))                                              \
+    X(tarn_share_open, NULL, (with.consumer, &with.share, 0, &out.address))                        \
     X(tarn_snapshot_take, NULL, (world.device, NULL, &out.snapshot))                               \
     X(tarn_snapshot_add_history, NULL, (with.snapshot, world.device))                              \
     X(tarn_snapshot_compare, NULL, (with.snapshot, with.snapshot, &out.snapshot_diff))             \

@@ -77,3 +77,21 @@ TEST(host, the_steady_state_goes_on_beside_a_capture)
     pool->holds.open_count -= 1;
     OK(tarn_free(address));
 }
+
+/* A capture that uses a block has a hold in the pool, too. */
+TEST(host, the_pool_takes_no_part_in_the_order_of_replays)
+{
+    tarn_pool *own = unit_pool(device);
+    tn_cu_stream stream = test_stream();
+    void *address = allocate(4096);
+    tarn_capture *capture;
+
+    OK(tarn_capture_begin(own, stream, NULL, &capture));
+    OK(tarn_record_stream(address, stream));
+    ck_assert_uint_eq(pool->holds.open_count, 1);
+    ck_assert_ptr_ne(atomic_load(&pool->replays), atomic_load(&own->replays));
+    OK(tarn_capture_abort(capture));
+    OK(tarn_free(address));
+    test_destroy_stream(stream);
+    OK(tarn_pool_destroy(own));
+}

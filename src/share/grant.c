@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A lease is a keeping watch on its block (claims/watch.h), and a word in the table of grants. So a
+ * free of the block waits as one of a guarded graph's input does, and all that asks whether memory
+ * may go asks after leases, too.
+ *
+ *     grants a lease                            ends one
+ *     a slot, under the lock                    the word of the returns, or the end of the process
+ *     the block's chunks, under its pool's      FREE in the grants, under the lock
+ *     what the consumer lacks of them is sent   the watch, without the lock
+ *     the watch                                 the slot is free, under the lock
+ *     GRANTED in the grants
+ *
+ * Trade-offs: a chunk is exported and sent under the lock of its pool, once for each connection, so
+ * that it cannot go meanwhile. */
+#include "share/grant.h"
+
+#include <stddef.h>
+
+#include "base/checked.h"
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "driver/mapping.h"
+#include "pools/free.h"
+#include "pools/pending.h"
+#include "pools/visit.h"
+#include "pools/watches.h"
+#include "share/channel.h"
+#include "vmm/chunk.h"
+
+/* Where a block is, in chunks that the consumer has. */
+struct grant_place {
+    tarn_pool *pool;
+    uint64_t sequence;
+    uint64_t offset; /* in the first chunk */
+    uint64_t bytes;
+    uint32_t first;
+    uint32_t count;
+};
+
+static bool make_arrays(struct tn_producer *producer)
+{
+    producer->leases = tn_host_alloc(producer->slot_count, sizeof *producer->leases);
+    producer->chunks = tn_host_alloc(producer->chunk_count, sizeof *producer->chunks);
+    producer->heads = tn_host_alloc(producer->chunk_count, sizeof *producer->heads);
+    for (uint32_t i = 0; producer->heads != NULL && i < producer->chunk_count; i++)
+        producer->heads[i] = TN_SHARE_NONE;
+    producer->free_slot = TN_SHARE_NONE;
+    producer->free_chunk = TN_SHARE_NONE;
+    return producer->leases != NULL && producer->chunks != NULL && producer->heads != NULL;
+}
+
+static void free_arrays(struct tn_producer *producer)
+{
+    tn_host_free(producer->leases);
+    tn_host_free(producer->chunks);
+    tn_host_free(producer->heads);
+    producer->leases = NULL;
+    producer->chunks = NULL;
+    producer->heads = NULL;
+}
+
+tarn_status tn_grant_welcome(tarn_connection *connection)
+{
+    struct tn_producer *producer = &connection->producer;
+    struct tn_message message = {
+        .magic = TN_MESSAGE_MAGIC, .version = TN_SHARE_VERSION, .kind = TN_MESSAGE_WELCOME};
+    int files[2];
+    tarn_status status = TARN_OK;
+
+    TN_ASSERT(tn_lock_is_held(&connection->lock) && connection->is_producer);
+    TN_ASSERT(connection->state == TN_CONNECTION_GREETING);
+    connection->id = tn_share_random();
+    if (!make_arrays(producer))
+        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for the leases of a connection");
+    if (status == TARN_OK)
+        status = tn_tables_make(&connection->tables, producer->slot_count, producer->chunk_count);
+    if (status == TARN_OK) {
+        message.connection_id = connection->id;
+        message.slot_count = producer->slot_count;
+        message.chunk_count = producer->chunk_count;
+        files[0] = connection->tables.grants_file;
+        files[1] = connection->tables.returns_file;
+        status = tn_channel_send(connection->channel, &message, files);
+    }
+    tn_tables_close_files(&connection->tables);
+    if (status != TARN_OK) {
+        tn_tables_close(&connection->tables);
+        free_arrays(producer);
+        return status;
+    }
+    connection->state = TN_CONNECTION_READY;
+    return TARN_OK;
+}
+
+void tn_grant_fini(tarn_connection *connection)
+{
+    TN_ASSERT(connection->producer.granted_count == 0);
+    free_arrays(&connection->producer);
+}
+
+/* The id of a chunk that the consumer has; TN_SHARE_NONE: it has not. */
+static uint32_t find_chunk(const struct tn_producer *producer, uint64_t serial)
+{
+    uint32_t id = producer->heads[tn_share_hash(serial, producer->chunk_count)];
+
+    while (id != TN_SHARE_NONE && producer->chunks[id].serial != serial)
+        id = producer->chunks[id].next;
+    return id;
+}
+
+/* Gives back the ids of chunks whose memory has gone. */
+static void sweep_chunks(tarn_connection *connection)
+{
+    struct tn_producer *producer = &connection->producer;
+
+    for (uint32_t id = 0; id < producer->chunks_begun; id++) {
+        struct tn_handed_chunk *chunk = &producer->chunks[id];
+        uint32_t *link;
+
+        if (chunk->memory == NULL || tn_memory_is_still(chunk->memory, chunk->serial))
+            continue;
+        link = &producer->heads[tn_share_hash(chunk->serial, producer->chunk_count)];
+        while (*link != id)
+            link = &producer->chunks[*link].next;
+        *link = chunk->next;
+        chunk->memory = NULL;
+        chunk->next = producer->free_chunk;
+        producer->free_chunk = id;
+        atomic_store_explicit(&connection->tables.chunks[id].word,
+                              tn_slot_word(chunk->generation, TN_SLOT_FREE), memory_order_release);
+    }
+}
+
+/* An id whose generation is not exhausted; TN_SHARE_NONE: none is left. */
+static uint32_t take_chunk_id(tarn_connection *connection)
+{
+    struct tn_producer *producer = &connection->producer;
+    uint32_t id;
+
+    if (producer->free_chunk == TN_SHARE_NONE && producer->chunks_begun == producer->chunk_count)
+        sweep_chunks(connection);
+    id = producer->free_chunk;
+    if (id != TN_SHARE_NONE)
+        producer->free_chunk = producer->chunks[id].next;
+    else if (producer->chunks_begun < producer->chunk_count)
+        id = producer->chunks_begun++;
+    return id;
+}
+
+static tarn_status send_chunk(tarn_connection *connection, const struct tn_memory *memory,
+                              uint32_t id, uint32_t generation)
+{
+    struct tn_message message = {.magic = TN_MESSAGE_MAGIC,
+                                 .version = TN_SHARE_VERSION,
+                                 .kind = TN_MESSAGE_CHUNK,
+                                 .connection_id = connection->id,
+                                 .chunk = id,
+                                 .generation = generation,
+                                 .bytes = memory->bytes};
+    int descriptor = -1;
+    tarn_status status =
+        tn_gpu_export_memory(&connection->device->gpu, memory->handle, &descriptor);
+
+    if (status == TARN_OK)
+        status = tn_channel_send(connection->channel, &message, &descriptor);
+    tn_channel_close(&descriptor);
+    return status;
+}
+
+/* Hands the memory of a chunk over, unless the consumer has it. Its pool is locked. */
+static tarn_status hand_over(tarn_connection *connection, struct tn_memory *memory, uint32_t *id)
+{
+    struct tn_producer *producer = &connection->producer;
+    uint64_t serial = tn_memory_serial(memory);
+    struct tn_handed_chunk *chunk;
+    uint32_t *head = &producer->heads[tn_share_hash(serial, producer->chunk_count)];
+    tarn_status status;
+
+    *id = find_chunk(producer, serial);
+    if (*id != TN_SHARE_NONE)
+        return TARN_OK;
+    *id = take_chunk_id(connection);
+    if (*id == TN_SHARE_NONE)
+        return tn_fail(TARN_ERR_LIMIT, "the connection with process %d has its %u chunks",
+                       (int)connection->process.pid, producer->chunk_count);
+    chunk = &producer->chunks[*id];
+    TN_ASSERT(chunk->memory == NULL); /* L4 */
+    chunk->generation += 1;
+    /* First the word: the consumer believes no message of a chunk that is not granted. */
+    atomic_store_explicit(&connection->tables.chunks[*id].word,
+                          tn_slot_word(chunk->generation, TN_SLOT_GRANTED), memory_order_release);
+    status = send_chunk(connection, memory, *id, chunk->generation);
+    if (status != TARN_OK) {
+        atomic_store_explicit(&connection->tables.chunks[*id].word,
+                              tn_slot_word(chunk->generation, TN_SLOT_FREE), memory_order_release);
+        chunk->next = producer->free_chunk;
+        producer->free_chunk = *id;
+        return status;
+    }
+    chunk->memory = memory;
+    chunk->serial = serial;
+    chunk->next = *head;
+    *head = *id;
+    return TARN_OK;
+}
+
+/* Hands the chunks of the block over; its pool is locked. */
+static tarn_status hand_all_over(tarn_connection *connection, const struct tn_block *block,
+                                 struct grant_place *place)
+{
+    const uint64_t end = block->offset + block->requested;
+    uint32_t last = TN_SHARE_NONE;
+    uint64_t at = block->offset;
+    tarn_status status = TARN_OK;
+
+    place->count = 0;
+    while (status == TARN_OK && at < end) {
+        const struct tn_chunk *chunk = tn_block_chunk_at(block, at);
+        uint32_t id;
+
+        if (place->count == TN_IMPORT_RUN_MAX)
+            return tn_fail(TARN_ERR_LIMIT, "the block lies in more than %d chunks",
+                           (int)TN_IMPORT_RUN_MAX);
+        status = hand_over(connection, chunk->memory, &id);
+        if (status != TARN_OK)
+            break;
+        if (last == TN_SHARE_NONE) {
+            place->first = id;
+            place->offset = at - chunk->offset;
+        } else {
+            atomic_store_explicit(&connection->tables.chunks[last].next, id, memory_order_relaxed);
+        }
+        last = id;
+        place->count += 1;
+        at = tn_chunk_end(chunk);
+    }
+    return status;
+}
+
+static tarn_status find_place(tarn_connection *connection, uint64_t address,
+                              struct grant_place *place)
+{
+    struct tn_block *block;
+    tarn_pool *pool;
+    tarn_status status = tn_pool_lock_block(address, true, &pool, &block);
+
+    if (status != TARN_OK)
+        return status;
+    place->pool = pool;
+    place->sequence = block->sequence;
+    place->bytes = block->requested;
+    if (pool->device != connection->device)
+        status = tn_fail(TARN_ERR_INVALID_ARGUMENT,
+                         "the block is of device %d, and the connection of device %d",
+                         pool->device->gpu.ordinal, connection->device->gpu.ordinal);
+    else if (!pool->memory.properties.shared)
+        status =
+            tn_fail(TARN_ERR_WRONG_STATE,
+                    "pool '%s' was not made to be shared: a process that has a chunk reads all "
+                    "of its bytes",
+                    pool->name);
+    else
+        status = hand_all_over(connection, block, place);
+    tn_pool_unlock(pool);
+    return status;
+}
+
+/* Watches the block. DOUBLE_FREE: another thread has freed it just now. */
+static tarn_status keep(struct tn_lease *lease, uint64_t address, const struct grant_place *place)
+{
+    tarn_status status;
+
+    atomic_store(&lease->told, 0);
+    status = tn_watch_init(&lease->watch, place->pool, true, 1, &lease->told, 0, 1);
+    if (status != TARN_OK)
+        return status;
+    lease->watch.is_lease = true;
+    status = tn_watch_add(&lease->watch, address, place->sequence);
+    if (status == TARN_OK && atomic_load(&lease->watch.gone) == 0)
+        return TARN_OK;
+    tn_watch_drop(&lease->watch);
+    return status != TARN_OK ? status
+                             : tn_fail(TARN_ERR_DOUBLE_FREE,
+                                       "the block at 0x%llx was freed while it was being shared",
+                                       (unsigned long long)address);
+}
+
+static uint32_t take_slot(struct tn_producer *producer)
+{
+    uint32_t slot = producer->free_slot;
+
+    if (slot != TN_SHARE_NONE)
+        producer->free_slot = producer->leases[slot].next;
+    else if (producer->slots_begun < producer->slot_count)
+        slot = producer->slots_begun++;
+    return slot;
+}
+
+/* A slot whose generations are exhausted is never used again. */
+static void give_slot(struct tn_producer *producer, uint32_t slot)
+{
+    struct tn_lease *lease = &producer->leases[slot];
+
+    lease->state = TN_LEASE_FREE;
+    if (lease->generation == UINT32_MAX)
+        return;
+    lease->next = producer->free_slot;
+    producer->free_slot = slot;
+}
+
+static void publish(tarn_connection *connection, uint32_t slot, const struct grant_place *place)
+{
+    struct tn_grant *grant = &connection->tables.grants[slot];
+    struct tn_lease *lease = &connection->producer.leases[slot];
+
+    TN_ASSERT(lease->watch.count == 1 && lease->state == TN_LEASE_FREE); /* L3 */
+    lease->state = TN_LEASE_GRANTED;
+    lease->generation += 1;
+    connection->producer.granted_count += 1;
+    atomic_store_explicit(&grant->offset, place->offset, memory_order_relaxed);
+    atomic_store_explicit(&grant->bytes, place->bytes, memory_order_relaxed);
+    atomic_store_explicit(&grant->first_chunk, place->first, memory_order_relaxed);
+    atomic_store_explicit(&grant->chunk_count, place->count, memory_order_relaxed);
+    atomic_store_explicit(&grant->word, tn_slot_word(lease->generation, TN_SLOT_GRANTED),
+                          memory_order_release);
+}
+
+/* Lock held. */
+static tarn_status grant(tarn_connection *connection, uint64_t address, uint32_t *slot,
+                         struct grant_place *place)
+{
+    struct tn_producer *producer = &connection->producer;
+    tarn_status status = tn_connection_check(connection);
+
+    if (status != TARN_OK)
+        return status;
+    *slot = take_slot(producer);
+    if (*slot == TN_SHARE_NONE)
+        return tn_fail(TARN_ERR_LIMIT,
+                       "process %d has its %u leases, and has returned none of them",
+                       (int)connection->process.pid, producer->slot_count);
+    status = find_place(connection, address, place);
+    if (status == TARN_OK)
+        status = keep(&producer->leases[*slot], address, place);
+    if (status != TARN_OK)
+        give_slot(producer, *slot);
+    else
+        publish(connection, *slot, place);
+    return status;
+}
+
+tarn_status tn_grant_block(tarn_connection *connection, uint64_t address, struct tn_share *share)
+{
+    struct grant_place place = {.pool = NULL};
+    uint32_t slot = TN_SHARE_NONE;
+    tarn_status status = TARN_ERR_LIMIT;
+
+    TN_ASSERT(tn_lock_none_held() && connection->is_producer);
+    for (int round = 0; round < 2 && status == TARN_ERR_LIMIT; round++) {
+        if (round > 0 && tn_grant_collect(connection) == 0)
+            break;
+        tn_lock_acquire(&connection->lock);
+        status = grant(connection, address, &slot, &place);
+        if (status == TARN_OK)
+            *share = (struct tn_share){.connection_id = connection->id,
+                                       .slot = slot,
+                                       .generation = connection->producer.leases[slot].generation,
+                                       .bytes = place.bytes};
+        tn_lock_release(&connection->lock);
+    }
+    return status;
+}
+
+uint64_t tn_grant_count_limbo(const tarn_connection *connection)
+{
+    const struct tn_producer *producer = &connection->producer;
+    uint64_t count = 0;
+
+    TN_ASSERT(tn_lock_is_held(&connection->lock));
+    for (uint32_t slot = 0; producer->leases != NULL && slot < producer->slots_begun; slot++)
+        count += producer->leases[slot].state == TN_LEASE_GRANTED &&
+                 atomic_load(&producer->leases[slot].watch.is_waited_for);
+    return count;
+}
+
+/* Takes the leases that are over out of the tables; returns the first of them. Lock held. */
+static uint32_t take_ended(tarn_connection *connection)
+{
+    struct tn_producer *producer = &connection->producer;
+    const bool gone = connection->state == TN_CONNECTION_GONE;
+    uint32_t first = TN_SHARE_NONE;
+
+    for (uint32_t slot = 0; slot < producer->slots_begun; slot++) {
+        struct tn_lease *lease = &producer->leases[slot];
+
+        if (lease->state != TN_LEASE_GRANTED)
+            continue;
+        if (!gone &&
+            atomic_load_explicit(&connection->tables.returns[slot], memory_order_acquire) !=
+                tn_slot_word(lease->generation, TN_SLOT_RETURNED))
+            continue;
+        atomic_store_explicit(&connection->tables.grants[slot].word,
+                              tn_slot_word(lease->generation, TN_SLOT_FREE), memory_order_release);
+        lease->state = TN_LEASE_ENDING;
+        lease->next = first;
+        first = slot;
+    }
+    return first;
+}
+
+/* Frees what waited for the leases alone. */
+static bool poll(tarn_pool *pool, void *context)
+{
+    (void)context;
+    tn_pending_poll(pool, false);
+    return false;
+}
+
+uint64_t tn_grant_collect(tarn_connection *connection)
+{
+    struct tn_producer *producer = &connection->producer;
+    uint64_t ended = 0;
+    uint32_t first;
+
+    TN_ASSERT(tn_lock_none_held() && connection->is_producer);
+    tn_lock_acquire(&connection->lock);
+    tn_connection_look(connection);
+    first = producer->leases != NULL ? take_ended(connection) : TN_SHARE_NONE;
+    tn_lock_release(&connection->lock);
+    if (first == TN_SHARE_NONE)
+        return 0;
+    for (uint32_t slot = first; slot != TN_SHARE_NONE; slot = producer->leases[slot].next)
+        tn_watch_end(&producer->leases[slot].watch);
+    (void)tn_device_visit_listed(connection->device, TN_POOLS_WAITING, poll, NULL);
+    tn_lock_acquire(&connection->lock);
+    while (first != TN_SHARE_NONE) {
+        uint32_t next = producer->leases[first].next;
+
+        give_slot(producer, first);
+        producer->granted_count -= 1;
+        ended += 1;
+        first = next;
+    }
+    sweep_chunks(connection);
+    tn_lock_release(&connection->lock);
+    return ended;
+}

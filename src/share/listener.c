@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A round serves a few connections and messages of each process, against floods. The descriptor
+ * stays readable, and the program comes back for more.
+ *
+ * Connections without an accept by the program go by themselves, once they are over and no lease is
+ * out. */
+#include "share/listener.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/host.h"
+#include "base/user_code.h"
+#include "driver/open.h"
+#include "pools/callbacks.h"
+#include "share/channel.h"
+#include "share/grant.h"
+#include "share/receive.h"
+
+enum { ACCEPTS_MAX = 16, MESSAGES_MAX = 16, SLOTS_DEFAULT = 4096 };
+
+static struct tn_records listener_records =
+    TN_RECORDS_INIT_KEEPING(struct tarn_listener, next, pins);
+
+static tarn_status watch_descriptor(int poller, int descriptor)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    if (epoll_ctl(poller, EPOLL_CTL_ADD, descriptor, &event) == 0)
+        return TARN_OK;
+    if (errno == ENOMEM || errno == ENOSPC)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to wait for a descriptor");
+    return tn_fail(TARN_ERR_NOT_SUPPORTED, "the system cannot wait for a descriptor: error %d",
+                   errno);
+}
+
+static tarn_status open_descriptors(tarn_listener *listener)
+{
+    tarn_status status = tn_channel_listen(listener->name, &listener->socket);
+
+    if (status != TARN_OK)
+        return status;
+    listener->poller = epoll_create1(EPOLL_CLOEXEC);
+    if (listener->poller < 0)
+        return tn_fail(TARN_ERR_LIMIT, "the process has no file descriptor left (RLIMIT_NOFILE)");
+    return watch_descriptor(listener->poller, listener->socket);
+}
+
+static void name_it(tarn_listener *listener, const char *name)
+{
+    if (name != NULL)
+        (void)snprintf(listener->name, sizeof listener->name, "%s", name);
+    else
+        (void)snprintf(listener->name, sizeof listener->name, "@tarn-%016llx%016llx",
+                       (unsigned long long)tn_share_random(),
+                       (unsigned long long)tn_share_random());
+}
+
+static void close_descriptors(tarn_listener *listener)
+{
+    tn_channel_close(&listener->socket);
+    tn_channel_close(&listener->poller);
+}
+
+/* The step of the ladder: the end of leases may free memory. */
+static bool help(tarn_device *device, size_t wanted_bytes, void *user)
+{
+    (void)wanted_bytes;
+    (void)user;
+    return tn_shares_collect(device) > 0;
+}
+
+static tarn_status enlist(tarn_device *device, tarn_listener *listener)
+{
+    tarn_status status = tn_callbacks_add(&device->free_callbacks, (tn_function)help, listener, 1);
+
+    if (status != TARN_OK)
+        return status;
+    tn_lock_acquire(&device->lock);
+    listener->next = device->listeners;
+    device->listeners = listener;
+    tn_lock_release(&device->lock);
+    return TARN_OK;
+}
+
+tarn_status tn_listener_create(tarn_device *device, const tarn_listener_options *options,
+                               tarn_listener **listener)
+{
+    tarn_listener *made = tn_records_take(&listener_records);
+    tarn_status status;
+
+    TN_ASSERT(tn_lock_none_held());
+    if (made == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a listener");
+    made->device = device;
+    made->socket = -1;
+    made->poller = -1;
+    made->slot_count = options->lease_slots != 0 ? (uint32_t)options->lease_slots : SLOTS_DEFAULT;
+    made->chunk_count = options->chunk_slots != 0 ? (uint32_t)options->chunk_slots : SLOTS_DEFAULT;
+    made->policy = options->policy;
+    made->user = options->user;
+    name_it(made, options->name);
+    status = open_descriptors(made);
+    if (status == TARN_OK)
+        status = enlist(device, made);
+    if (status != TARN_OK) {
+        close_descriptors(made);
+        tn_records_give(&listener_records, made);
+        return status;
+    }
+    tn_pins_open(&made->pins);
+    atomic_store(&made->magic, TN_LISTENER_MAGIC);
+    *listener = made;
+    return TARN_OK;
+}
+
+tarn_status tn_connection_destroy(tarn_connection *connection)
+{
+    if (!tn_connection_close(connection))
+        return tn_fail(TARN_ERR_BUSY, "a call uses the connection");
+    if (connection->is_producer)
+        tn_grant_fini(connection);
+    else
+        tn_receive_fini(connection);
+    tn_connection_recycle(connection);
+    return TARN_OK;
+}
+
+/* Serving --------------------------------------------------------------------------------------- */
+
+static TN_USER_CODE_ON_STACK bool ask_policy(const tarn_listener *listener, const tarn_peer *peer)
+{
+    bool permitted;
+    TN_USER_CODE(code);
+
+    TN_ASSERT(tn_lock_none_held());
+    tn_gpus_enter_user_code();
+    tn_user_code_enter(&code, TN_USER_POLICY);
+    permitted = listener->policy(peer, listener->user);
+    tn_user_code_leave(&code);
+    tn_gpus_leave_user_code();
+    return permitted;
+}
+
+static bool is_permitted(const tarn_listener *listener, const struct tn_process *process)
+{
+    const tarn_peer peer = {.pid = (int)process->pid, .uid = process->uid, .gid = process->gid};
+
+    if (listener->policy == NULL)
+        return process->uid == geteuid();
+    return ask_policy(listener, &peer);
+}
+
+static void refuse(tarn_connection *connection, enum tn_refusal refusal)
+{
+    const struct tn_message message = {.magic = TN_MESSAGE_MAGIC,
+                                       .version = TN_SHARE_VERSION,
+                                       .kind = TN_MESSAGE_REFUSAL,
+                                       .refusal = refusal};
+
+    TARN_IGNORE(
+        tn_channel_send(connection->channel, &message, NULL)); /* the connection parts anyway */
+    tn_connection_part(connection);
+}
+
+static tarn_status take_message(tarn_connection *connection, const struct tn_message *message)
+{
+    if (message->kind == TN_MESSAGE_HELLO && connection->state == TN_CONNECTION_GREETING)
+        return tn_grant_welcome(connection);
+    return tn_fail(TARN_ERR_PEER_LOST, "the other process has sent a message out of turn");
+}
+
+/* Takes some messages of a producer's connection. A bad message ends the connection. */
+static void take_messages(tarn_connection *connection)
+{
+    struct tn_message message;
+    tarn_status status = TARN_OK;
+
+    tn_lock_acquire(&connection->lock);
+    for (int i = 0; i < MESSAGES_MAX && status == TARN_OK && connection->channel >= 0; i++) {
+        int descriptors[TN_SHARE_DESCRIPTORS_MAX];
+
+        /* No message to a producer brings a descriptor. */
+        status = tn_channel_receive(connection->channel, &message, descriptors);
+        if (status == TARN_OK)
+            status = take_message(connection, &message);
+    }
+    if (status != TARN_OK && status != TARN_ERR_BUSY)
+        tn_connection_part(connection);
+    tn_lock_release(&connection->lock);
+}
+
+/* Whether the listener's connection, which the program has not accepted, may go: because the
+ * connection is over, or with the listener (all). */
+static bool is_over(const tarn_listener *listener, tarn_connection *connection, bool all)
+{
+    bool over;
+
+    if (atomic_load(&connection->listener) != listener)
+        return false;
+    tn_lock_acquire(&connection->lock);
+    over = !connection->is_accepted && connection->producer.granted_count == 0 &&
+           (all || connection->state >= TN_CONNECTION_PARTED);
+    tn_lock_release(&connection->lock);
+    return over;
+}
+
+static uint64_t serve(tarn_connection *connection)
+{
+    TN_ASSERT(tn_lock_none_held());
+    if (connection->is_producer) {
+        take_messages(connection);
+        return tn_grant_collect(connection);
+    }
+    tn_lock_acquire(&connection->lock);
+    tn_receive_messages(connection);
+    tn_lock_release(&connection->lock);
+    return 0;
+}
+
+/* Destroys connections of the listener which are over. all: the listener ends, and all connections
+ * without an accept go. */
+static void drop(tarn_device *device, const tarn_listener *listener, bool all)
+{
+    tarn_connection *connection = tn_connection_next(device, NULL);
+
+    while (connection != NULL) {
+        const bool gone = is_over(listener, connection, all);
+        tarn_connection *over = connection;
+
+        connection = tn_connection_next(device, connection);
+        if (gone)
+            TARN_IGNORE(tn_connection_destroy(
+                over)); /* or a call uses the connection, and a later round ends both */
+    }
+}
+
+uint64_t tn_shares_collect(tarn_device *device)
+{
+    uint64_t ended = 0;
+
+    for (tarn_connection *connection = tn_connection_next(device, NULL); connection != NULL;
+         connection = tn_connection_next(device, connection))
+        ended += serve(connection);
+    return ended;
+}
+
+static tarn_status welcome(tarn_listener *listener, int channel)
+{
+    tarn_connection *made;
+    tarn_status status =
+        tn_connection_create(listener->device, channel, listener->name, true, &made);
+
+    if (status != TARN_OK) {
+        tn_channel_close(&channel);
+        return status == TARN_ERR_PEER_LOST ? TARN_OK : status;
+    }
+    made->producer.slot_count = listener->slot_count;
+    made->producer.chunk_count = listener->chunk_count;
+    atomic_store(&made->listener, listener);
+    tn_lock_acquire(&made->lock);
+    status = watch_descriptor(listener->poller, channel);
+    if (status == TARN_OK)
+        status = watch_descriptor(listener->poller, made->process.descriptor);
+    tn_lock_release(&made->lock);
+    if (status == TARN_OK && is_permitted(listener, &made->process))
+        return TARN_OK;
+    tn_lock_acquire(&made->lock);
+    refuse(made, status == TARN_OK ? TN_REFUSAL_POLICY : TN_REFUSAL_LIMIT);
+    tn_lock_release(&made->lock);
+    return status;
+}
+
+tarn_status tn_listener_progress(tarn_listener *listener)
+{
+    tarn_status status = TARN_OK;
+    int channel;
+
+    TN_ASSERT(tn_lock_none_held());
+    for (int i = 0; i < ACCEPTS_MAX && status == TARN_OK; i++) {
+        status = tn_channel_accept(listener->socket, &channel);
+        if (status == TARN_OK)
+            status = welcome(listener, channel);
+    }
+    (void)tn_shares_collect(listener->device);
+    drop(listener->device, listener, false);
+    return status == TARN_ERR_BUSY ? TARN_OK : status;
+}
+
+static bool is_acceptable(tarn_listener *listener, tarn_connection *connection)
+{
+    bool acceptable;
+
+    tn_lock_acquire(&connection->lock);
+    acceptable = atomic_load(&connection->listener) == listener && !connection->is_accepted &&
+                 connection->state == TN_CONNECTION_READY;
+    tn_lock_release(&connection->lock);
+    return acceptable;
+}
+
+tarn_connection *tn_listener_accept(tarn_listener *listener)
+{
+    tarn_connection *found = NULL;
+
+    for (tarn_connection *connection = tn_connection_next(listener->device, NULL);
+         connection != NULL; connection = tn_connection_next(listener->device, connection)) {
+        if (!is_acceptable(listener, connection))
+            continue;
+        if (found != NULL)
+            tn_pins_drop(&found->pins);
+        found = connection; /* the list has the newest first */
+        tn_pins_add(&found->pins);
+    }
+    if (found == NULL)
+        return NULL;
+    tn_lock_acquire(&found->lock);
+    found->is_accepted = true;
+    tn_lock_release(&found->lock);
+    tn_pins_drop(&found->pins);
+    return found;
+}
+
+static void leave_list(tarn_listener *listener)
+{
+    tarn_listener **link = &listener->device->listeners;
+
+    tn_lock_acquire(&listener->device->lock);
+    while (*link != listener)
+        link = &(*link)->next;
+    *link = listener->next;
+    tn_lock_release(&listener->device->lock);
+}
+
+tarn_status tn_listener_destroy(tarn_listener *listener)
+{
+    tarn_device *device = listener->device;
+
+    TN_ASSERT(tn_lock_none_held() && atomic_load(&listener->magic) == TN_LISTENER_MAGIC);
+    if (!tn_pins_close(&listener->pins))
+        return tn_fail(TARN_ERR_BUSY, "a call uses the listener");
+    atomic_store(&listener->magic, 0);
+    TARN_IGNORE(tn_callbacks_remove(&device->free_callbacks, (tn_function)help, listener));
+    drop(device, listener, true);
+    leave_list(listener);
+    for (tarn_connection *connection = tn_connection_next(device, NULL); connection != NULL;
+         connection = tn_connection_next(device, connection)) {
+        tarn_listener *its = listener;
+
+        (void)atomic_compare_exchange_strong(&connection->listener, &its, NULL);
+    }
+    close_descriptors(listener);
+    if (listener->name[0] != '@')
+        (void)unlink(listener->name);
+    tn_records_give(&listener_records, listener);
+    return TARN_OK;
+}
