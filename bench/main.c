@@ -89,7 +89,7 @@ static void print_usage(FILE *file)
         "  --limits      print the limits of these rows with what was measured; exit with 1 when\n"
         "                one was missed, with 3 when one was not measured\n"
         "  --out FILE    append a line of JSON for each result; without it they are printed\n"
-        "  --part NAME   measure the part of one process of the row replay, history or\n"
+        "  --part NAME   measure the part of one process of the row replay, history, pinned or\n"
         "                snapshot, and write its numbers, unprinted: what the row itself\n"
         "                starts\n"
         "TARN_DRIVER chooses the driver, as for every program that uses Tarn.\n"
@@ -132,6 +132,7 @@ static bool take_value(struct options *options, const char *option, const char *
         options->part = strcmp(value, "replay") == 0     ? bench_part_replay
                         : strcmp(value, "history") == 0  ? bench_part_history
                         : strcmp(value, "snapshot") == 0 ? bench_part_snapshot
+                        : strcmp(value, "pinned") == 0   ? bench_part_pinned
                                                          : NULL;
         return options->part != NULL;
     }

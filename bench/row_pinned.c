@@ -6,6 +6,9 @@
  * several. Where the machine has less memory, or in a quick run, the first is of less, as the
  * variants' names say.
  *
+ * Registered memory, with 1, 4 and 16 threads that touch it, is measured in processes of their own:
+ * the number of threads is a setting of a device.
+ *
  * Beside Tarn: cuMemHostAlloc and cuMemFreeHost; and a memory pool of the driver's for the host, with
  * access for the device. PyTorch's allocator is measured by rivals/torch_trace.
  *
@@ -19,6 +22,7 @@
 #include "harness.h"
 #include "host_pool.h"
 #include "pair.h"
+#include "parts.h"
 #include "quiet.h"
 #include "report.h"
 #include "rows.h"
@@ -61,14 +65,24 @@ struct giver {
     tarn_stream stream;
 };
 
-static bool open_tarn(struct giver *giver)
+static bool open_at(struct giver *giver, tarn_location location)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
 
     options.name = "bench";
-    options.location = TARN_LOCATION_HOST;
+    options.location = location;
     BENCH_OK(tarn_pool_create(giver->device, &options, &giver->pool));
     return true;
+}
+
+static bool open_tarn(struct giver *giver)
+{
+    return open_at(giver, TARN_LOCATION_HOST);
+}
+
+static bool open_registered(struct giver *giver)
+{
+    return open_at(giver, TARN_LOCATION_REGISTERED);
 }
 
 static void close_tarn(struct giver *giver)
@@ -89,6 +103,25 @@ static void give_tarn(struct giver *giver, void *memory)
 {
     (void)giver;
     BENCH_OK(tarn_free(memory));
+}
+
+static bool open_default(struct giver *giver)
+{
+    (void)giver;
+    return true;
+}
+
+static void close_default(struct giver *giver)
+{
+    (void)giver;
+}
+
+static void *take_default(struct giver *giver, size_t bytes)
+{
+    void *memory;
+
+    BENCH_OK(tarn_host_malloc(giver->device, bytes, &memory));
+    return memory;
 }
 
 static bool open_host_alloc(struct giver *giver)
@@ -149,6 +182,20 @@ static void give_host_pool(struct giver *giver, void *memory)
 
 enum figure { TIME_MS, WAIT_MOST_US, WAIT_LONGEST_US, WRITE_GBS, FIGURES };
 
+/* What another thread sets, and on which stream. */
+struct looked_at {
+    tarn_stream stream;
+    tn_cu_deviceptr memory;
+};
+
+static void look(void *context)
+{
+    const struct looked_at *at = context;
+
+    BENCH_CU(cu.cuMemsetD8Async(at->memory, 1, BENCH_WAITS_BYTES, at->stream));
+    bench_stream_drain(at->stream);
+}
+
 static void write_all(char *memory, size_t bytes)
 {
     memset(memory, 1, bytes);
@@ -163,14 +210,18 @@ static void measure_first(struct giver *giver, size_t count, size_t bytes, doubl
     double write_ns;
     size_t written = count > 1 ? 1 + (count - 1) / WRITTEN_PART : 1;
     size_t written_bytes = count > 1 ? bytes : bytes / WRITTEN_PART;
+    struct looked_at at = {.stream = bench_stream_create()};
 
-    bench_waits_open(&waits);
+    BENCH_CU(cu.cuMemAlloc(&at.memory, BENCH_WAITS_BYTES));
+    bench_waits_open(&waits, (struct bench_look){bench_driver_enter_thread, look, &at});
     bench_waits_begin(&waits);
     begin = bench_now();
     for (size_t i = 0; i < count; i++)
         blocks[i] = giver->take(giver, bytes);
     figures[TIME_MS] = (double)(bench_now() - begin) * 1e-6;
     bench_waits_end(&waits, &figures[WAIT_MOST_US], &figures[WAIT_LONGEST_US]);
+    BENCH_CU(cu.cuMemFree(at.memory));
+    bench_stream_destroy(at.stream);
     if (giver->rival == host_pool)
         bench_stream_drain(giver->stream);
     begin = bench_now();
@@ -241,6 +292,54 @@ static void name_size(size_t mib, char text[16])
         (void)snprintf(text, 16, "%zu GiB", mib * MIB / GIB);
     else
         (void)snprintf(text, 16, "%zu MiB", mib);
+}
+
+/* ---- registered memory -------------------------------------------------------------------------- */
+
+static const unsigned thread_counts[] = {1, 4, 16};
+
+/* One cold first, with the threads that TARN_CONF names. */
+void bench_part_pinned(const struct bench *bench)
+{
+    struct giver giver = {
+        NULL, open_registered, close_tarn, take_tarn, give_tarn, bench->device, NULL, NULL, NULL};
+    size_t mib = choose_mib(bench->quick);
+    double figures[FIGURES];
+
+    (void)giver.open(&giver);
+    measure_first(&giver, mib / BLOCK_MIB, BLOCK_MIB * MIB, figures);
+    giver.close(&giver);
+    bench_part_give(figures, FIGURES);
+}
+
+static void set_conf(const char *conf)
+{
+    if ((conf != NULL ? setenv("TARN_CONF", conf, 1) : unsetenv("TARN_CONF")) != 0)
+        bench_fail("no host memory");
+}
+
+static void row_registered(const char *size, bool quick, unsigned thread_count)
+{
+    static struct bench_series series[FIGURES];
+    const size_t sample_count = quick ? 1 : FIRST_SAMPLES;
+    const char *outer = getenv("TARN_CONF");
+    char *kept = outer != NULL ? strdup(outer) : NULL;
+    double values[FIRST_SAMPLES * FIGURES];
+    char text[64];
+
+    (void)snprintf(text, sizeof text, "pinned_num_register_threads:%u", thread_count);
+    set_conf(text);
+    bench_parts_measure(ROW, quick, sample_count, FIGURES, values);
+    set_conf(kept);
+    free(kept);
+    for (int i = 0; i < FIGURES; i++) {
+        series[i].count = 0;
+        for (size_t sample = 0; sample < sample_count; sample++)
+            bench_series_add(&series[i], values[sample * FIGURES + (size_t)i]);
+    }
+    (void)snprintf(text, sizeof text, "first %.12s, %u thread%s", size, thread_count,
+                   thread_count == 1 ? "" : "s");
+    report_first(text, NULL, series);
 }
 
 /* ---- copies ------------------------------------------------------------------------------------- */
@@ -419,6 +518,8 @@ void bench_row_pinned(const struct bench *bench)
     (void)snprintf(what, sizeof what, "first %s", size);
     for (size_t i = 0; i < giver_count; i++)
         row_first(&givers[i], what, mib / BLOCK_MIB, BLOCK_MIB * MIB, sample_count, &times[i]);
+    for (size_t i = 0; i < sizeof thread_counts / sizeof *thread_counts; i++)
+        row_registered(size, bench->quick, thread_counts[i]);
     (void)snprintf(what, sizeof what, "one block of %s", size);
     for (size_t i = 0; i < giver_count; i++)
         row_first(&givers[i], what, 1, mib * MIB, sample_count, &times[i]);
@@ -429,6 +530,9 @@ void bench_row_pinned(const struct bench *bench)
     (void)open_tarn(&givers[TARN]);
     row_copies(bench, &givers[TARN], &givers[HOST_ALLOC]);
     close_tarn(&givers[TARN]);
+    givers[TARN] =
+        (struct giver){NULL,          open_default, close_default, take_default, give_tarn,
+                       bench->device, NULL,         NULL,          NULL};
     for (size_t i = 0; i < giver_count; i++)
         row_pairs(bench, &givers[i]);
     row_rates(bench);

@@ -42,6 +42,7 @@ void bench_row_checkpoint(const struct bench *bench);      /* row_checkpoint.c *
 void bench_row_snapshot(const struct bench *bench);        /* row_snapshot.c */
 void bench_part_snapshot(const struct bench *bench);       /* its part in one process */
 void bench_row_pinned(const struct bench *bench);          /* row_pinned.c */
+void bench_part_pinned(const struct bench *bench);         /* its part in one process */
 void bench_row_contents(const struct bench *bench);        /* row_contents.c */
 void bench_row_devices(const struct bench *bench);         /* row_devices.c */
 void bench_row_pinned_recorded(const struct bench *bench); /* row_pinned_recorded.c */

@@ -9,19 +9,18 @@
 #include "base.h"
 #include "quiet.h"
 
-enum { SET_BYTES = 4096, LOOKS_BEFORE = 200 };
+enum { LOOKS_BEFORE = 200 };
 
 static void *look(void *context)
 {
     struct bench_waits *waits = context;
 
-    bench_driver_enter_thread();
+    waits->look.enter();
     while (!atomic_load(&waits->over)) {
         uint64_t begin = bench_now();
         uint64_t took;
 
-        BENCH_CU(cu.cuMemsetD8Async(waits->memory, 1, SET_BYTES, waits->stream));
-        BENCH_CU(cu.cuStreamSynchronize(waits->stream));
+        waits->look.look(waits->look.context);
         took = bench_now() - begin;
         if (atomic_load(&waits->counts) && waits->count < BENCH_WAITS_MAX)
             waits->ns[waits->count++] = took < UINT32_MAX ? (uint32_t)took : UINT32_MAX;
@@ -30,13 +29,12 @@ static void *look(void *context)
     return NULL;
 }
 
-void bench_waits_open(struct bench_waits *waits)
+void bench_waits_open(struct bench_waits *waits, struct bench_look own)
 {
-    *waits = (struct bench_waits){.stream = bench_stream_create()};
+    *waits = (struct bench_waits){.look = own};
     waits->ns = calloc(BENCH_WAITS_MAX, sizeof *waits->ns);
     if (waits->ns == NULL)
         bench_fail("no host memory");
-    BENCH_CU(cu.cuMemAlloc(&waits->memory, SET_BYTES));
     bench_thread_start(&waits->thread, look, waits);
     while (atomic_load(&waits->looks) < LOOKS_BEFORE)
         (void)sched_yield();
@@ -67,6 +65,4 @@ void bench_waits_end(struct bench_waits *waits, double *most_of_999, double *lon
         *longest = waits->ns[waits->count - 1] * 1e-3;
     }
     free(waits->ns);
-    BENCH_CU(cu.cuMemFree(waits->memory));
-    bench_stream_destroy(waits->stream);
 }

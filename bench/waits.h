@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* waits.h -- how long another thread's calls of the driver wait while something goes on.
  *
- * A thread of its own sets 4 KiB of the device's memory and waits for that, over and over. A set and
- * a wait for it are one look. */
+ * A thread of its own looks, over and over: it calls the driver for something small, and waits for
+ * that. Everything here depends on the harness alone, so that programs with other allocators measure
+ * in the very same way. */
 #ifndef TARN_BENCH_WAITS_H
 #define TARN_BENCH_WAITS_H
 
@@ -11,14 +12,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "driver.h"
+enum { BENCH_WAITS_MAX = 1 << 20, BENCH_WAITS_BYTES = 4096 };
 
-enum { BENCH_WAITS_MAX = 1 << 20 };
+/* Sets BENCH_WAITS_BYTES of the device's memory, and waits for that. */
+struct bench_look {
+    void (*enter)(void); /* once, on the thread that looks */
+    void (*look)(void *context);
+    void *context;
+};
 
 struct bench_waits {
     pthread_t thread;
-    tarn_stream stream;
-    tn_cu_deviceptr memory;
+    struct bench_look look;
     atomic_bool counts; /* looks are kept from now on */
     atomic_bool over;
     atomic_size_t looks; /* so many, kept or not */
@@ -27,7 +32,7 @@ struct bench_waits {
 };
 
 /* Starts the thread, and returns when its looks go on. */
-void bench_waits_open(struct bench_waits *waits);
+void bench_waits_open(struct bench_waits *waits, struct bench_look look);
 
 /* What begins is what looks are kept of. */
 void bench_waits_begin(struct bench_waits *waits);

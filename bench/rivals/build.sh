@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds build/rivals/torch_trace, which measures PyTorch's allocator (docs/traces.md), where PyTorch is
-# installed:
+# Builds build/rivals/torch_trace, which measures PyTorch's allocator (docs/traces.md), and torch_pinned,
+# which measures its allocator of page-locked memory, where PyTorch is installed:
 #   bench/rivals/build.sh [TORCH [CUDA]]
 # TORCH: the folder torch of an installation; without it python3 is asked. CUDA: a folder with include
 # and lib or lib64 of the CUDA runtime, looked in first; then in those installed with PyTorch, then in a
@@ -74,3 +74,17 @@ ${CXX:-c++} -std=c++17 $flags -isystem "$torch/include" -isystem "$headers" \
 ${CXX:-c++} $objects "$out/torch_allocator.o" -o "$out/torch_trace" -L"$torch/lib" -lc10_cuda -lc10 \
     "$cuda_lib/$wanted" -lpthread -Wl,-rpath,"$torch/lib:$cuda_lib"
 echo "$out/torch_trace: PyTorch's allocator of $torch"
+
+# The allocator of page-locked memory is in the library of tensors.
+[ -e "$torch/lib/libtorch_cuda.so" ] || exit 0
+for source in "$root"/bench/waits.c "$here"/torch_pinned.c; do
+    ${CC:-cc} -std=c17 $flags -c "$source" -o "$out/$(basename "$source" .c).o"
+done
+${CXX:-c++} -std=c++17 $flags -isystem "$torch/include" -isystem "$headers" \
+    -c "$here/torch_host_allocator.cpp" -o "$out/torch_host_allocator.o"
+objects=$(echo "$objects" | sed "s|$out/torch_trace.o||")
+${CXX:-c++} $objects "$out/waits.o" "$out/torch_pinned.o" "$out/torch_allocator.o" \
+    "$out/torch_host_allocator.o" -o "$out/torch_pinned" -L"$torch/lib" -Wl,--no-as-needed,--allow-shlib-undefined \
+    -ltorch_cuda -ltorch_cpu -lc10_cuda -lc10 "$cuda_lib/$wanted" -lpthread \
+    -Wl,-rpath,"$torch/lib:$cuda_lib"
+echo "$out/torch_pinned: its allocator of page-locked memory"

@@ -84,6 +84,9 @@ typedef enum tarn_history_stacks {
  *   unrouted                            adopt, refuse or allow.
  *   null_stream                         legacy or per_thread.
  *   move_limit_bytes                    A number of bytes, or none for TARN_NO_MOVES.
+ *   pinned_use_cuda_host_register       True or False.
+ *   pinned_num_register_threads         A power of two up to 128; 0: as many as processors, up to
+ *                                       16.
  *   history_bytes                       A size; 0: 16 MiB; or none: no history.
  *   history_stacks                      none, caller, frames or unwind.
  *   history_sample_bytes                A size; 0: all allocations.
@@ -125,8 +128,8 @@ typedef struct tarn_device_options {
      * this option it is used again in the capture, where the graph orders the uses. */
     bool no_record_stream_reuse;
 
-    /* Page-locked host memory that may wait for its next use, by contents of checkpoints; 0: 256
-     * MiB; TARN_NO_CACHE: none. */
+    /* Page-locked host memory that may wait for its next use, by contents of checkpoints; and as
+     * much again, by pools of the host (host.h). 0: 256 MiB; TARN_NO_CACHE: none. */
     size_t pinned_cache_limit_bytes;
 
     /* The stream that NULL means. */
@@ -159,6 +162,14 @@ typedef struct tarn_device_options {
      * used again, and goes when it is known to be idle: then an access to a freed block faults,
      * too. A block takes 2 MiB of memory at least, and memory does not move: docs/overruns.md. */
     size_t overrun_alignment;
+
+    /* tarn_host_malloc takes blocks of up to 16 MiB from registered memory (host.h). Where the
+     * device cannot use such memory, or only at other addresses than the process, they come from
+     * the memory of larger blocks. TARN_LOG says so. */
+    bool pinned_use_cuda_host_register;
+    /* How many threads touch memory that is to be registered: a power of two up to 128; 0: as many
+     * as the process may run at once, up to 16. They end when the device is closed. */
+    uint32_t pinned_num_register_threads;
 } tarn_device_options;
 
 #define TARN_DEVICE_OPTIONS_INIT TARN_SIZED(tarn_device_options)

@@ -59,7 +59,8 @@ TARN_API_HOT TARN_MUST_CHECK tarn_status tarn_host_malloc(tarn_device *device, s
 
 /* Gives the device's default pool of the host, for limits, trims, statistics and checks. The pool
  * is made by the first call of this function or of tarn_host_malloc. It goes with the device, and
- * can be neither destroyed nor released.
+ * can be neither destroyed nor released. With pinned_use_cuda_host_register (device.h) the pool
+ * serves blocks above 16 MiB; tarn_device_pools names the other one, "registered".
  *   INVALID_HANDLE    Not an open device.
  *   INVALID_ARGUMENT  pool is NULL.
  *   NOT_SUPPORTED     The driver maps no memory of the host for this device.

@@ -59,6 +59,8 @@ typedef struct tarn_snapshot_pool {
     uint64_t checkpoint_count;
     /* open routes to the pool */
     uint64_t route_count;
+    /* where its memory is */
+    tarn_location location;
 } tarn_snapshot_pool;
 
 /* Mapped memory without a gap, which serves one order of work: a stream, a stream within one

@@ -124,7 +124,7 @@ tarn_status tarn_host_pool(tarn_device *device, tarn_pool **pool)
         return tn_bad_argument("pool is NULL: there is nowhere to put the handle");
     status = tn_call_enter(&call);
     if (status == TARN_OK)
-        status = tn_device_host_pool(device, pool);
+        status = tn_device_host_pool(device, false, pool);
     return tn_leave(status);
 }
 

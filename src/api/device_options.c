@@ -10,6 +10,7 @@
 #include "api/handles.h"
 #include "base/checked.h"
 #include "base/conf.h"
+#include "base/team.h"
 #include "driver/pinned.h"
 #include "vmm/memory_cache.h"
 
@@ -46,6 +47,11 @@ static bool is_overrun_alignment(uint64_t alignment)
     return alignment == 0 || (tn_is_power_of_two(alignment) && alignment <= TN_BLOCK_BYTES_MIN);
 }
 
+static bool is_thread_count(uint64_t count)
+{
+    return count == 0 || (tn_is_power_of_two(count) && count <= TN_TEAM_THREADS_MAX);
+}
+
 tarn_status tn_device_options_complete(tarn_device_options *options)
 {
     if (options->region_bytes == 0)
@@ -67,6 +73,9 @@ tarn_status tn_device_options_complete(tarn_device_options *options)
         return tn_bad_argument("history_sample_bytes must be at most 1T");
     if (!is_overrun_alignment(options->overrun_alignment))
         return tn_bad_argument("overrun_alignment must be " OVERRUN_RULE);
+    if (!is_thread_count(options->pinned_num_register_threads))
+        return tn_bad_argument(
+            "pinned_num_register_threads must be 0, or a power of two up to 128");
     for (int i = 0; i < TARN_ROUNDUP_SIZES; i++) {
         if (!is_division(options->roundup_power2_divisions[i]))
             return tn_bad_argument("each of roundup_power2_divisions must be 0 or a power of two");
@@ -261,6 +270,24 @@ static bool read_reuse(struct tn_words value, void *settings)
     return true;
 }
 
+static bool read_registers(struct tn_words value, void *settings)
+{
+    tarn_device_options *options = settings;
+
+    return tn_words_bool(value, &options->pinned_use_cuda_host_register);
+}
+
+static bool read_register_threads(struct tn_words value, void *settings)
+{
+    tarn_device_options *options = settings;
+    uint64_t count;
+
+    if (!tn_words_number(value, &count) || !is_thread_count(count))
+        return false;
+    options->pinned_num_register_threads = (uint32_t)count;
+    return true;
+}
+
 static bool read_expandable(struct tn_words value, void *settings)
 {
     (void)settings;
@@ -278,6 +305,8 @@ static const struct tn_conf_key keys[] = {
     {"per_process_memory_fraction", read_fraction, "a number from 0 to 1; 0: no limit"},
     {"cache_limit_bytes", read_cache_limit, CACHE_RULE},
     {"pinned_cache_limit_bytes", read_pinned_cache_limit, CACHE_RULE},
+    {"pinned_use_cuda_host_register", read_registers, "True or False"},
+    {"pinned_num_register_threads", read_register_threads, "0, or a power of two up to 128"},
     {"region_bytes", read_region, REGION_RULE ", as 64G or a number of bytes"},
     {"unrouted", read_unrouted, "adopt, refuse or allow"},
     {"null_stream", read_null_stream, "legacy or per_thread"},

@@ -13,6 +13,7 @@
 #include "pools/labels.h"
 #include "pools/opening.h"
 #include "pools/pending.h"
+#include "pools/pieces.h"
 #include "pools/sweep.h"
 #include "tarn/host.h"
 #include "tarn/memory.h"
@@ -117,25 +118,27 @@ TN_HOT tarn_status tarn_pool_malloc(tarn_pool *pool, size_t bytes, size_t alignm
 }
 
 /* The first allocation of a device in page-locked memory. */
-static TN_RARE tarn_status make_host_pool(tarn_device *device, tarn_pool **pool)
+static TN_RARE tarn_status make_host_pool(tarn_device *device, bool pieces, tarn_pool **pool)
 {
     TN_CALL(call);
 
-    return tn_call_device(&call, device) ? tn_device_host_pool(device, pool) : call.status;
+    return tn_call_device(&call, device) ? tn_device_host_pool(device, pieces, pool) : call.status;
 }
 
 TN_HOT tarn_status tarn_host_malloc(tarn_device *device, size_t bytes, void **address)
 {
     tarn_pool *pool;
     tarn_status status;
+    bool pieces;
 
     if (TN_UNLIKELY(!tn_is_device(device)))
         return tn_bad_handle("device");
     if (TN_UNLIKELY(address == NULL || bytes - 1 >= TN_REQUEST_BYTES_MAX))
         return allocate_nothing(bytes, TN_BLOCK_BYTES_MIN, address);
-    pool = atomic_load_explicit(&device->host.pool, memory_order_acquire);
+    pieces = device->host.registers && bytes <= TN_PIECE_BYTES;
+    pool = atomic_load_explicit(&device->host.pools[pieces], memory_order_acquire);
     if (TN_UNLIKELY(pool == NULL)) {
-        status = make_host_pool(device, &pool);
+        status = make_host_pool(device, pieces, &pool);
         if (status != TARN_OK)
             return tn_leave(status);
     }

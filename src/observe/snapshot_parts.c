@@ -45,6 +45,7 @@ void tn_snapshot_describe_pool(tarn_pool *pool, tarn_snapshot_pool *told)
     *told = (tarn_snapshot_pool){
         .number = pool->holds.pool_serial,
         .kind = tn_pool_kind(pool),
+        .location = tn_pool_location(pool),
         .capture_count = pool->holds.open_count,
         .graph_count = pool->claims.graph_count,
         .held_graph_count = tn_holds_count_graphs(&pool->holds),

@@ -172,7 +172,8 @@ static void put_segments(struct pickling *pickling)
     tn_pickle_string(&pickling->pickle, "segments");
     tn_pickle_begin_list(&pickling->pickle);
     for (size_t i = 0; i < snapshot->segment_count; i++)
-        put_segment(pickling, &snapshot->segments[i]);
+        if (snapshot->segments[i].pool->location == TARN_LOCATION_DEVICE) /* PyTorch's are */
+            put_segment(pickling, &snapshot->segments[i]);
     tn_pickle_end_list(&pickling->pickle);
 }
 

@@ -82,8 +82,12 @@ struct tn_host_side {
     struct tn_budget budget;
     struct tn_memory_cache cache;
     struct tn_device_counters counters;
-    tarn_pool *_Atomic pool; /* the default pool of the host; NULL: none yet; made once */
-    bool has_pieces;         /* the next two are there; written under the PROCESS lock */
+    /* The default pools of the host: of large blocks, or of all; and of blocks up to a piece, where
+     * the user has chosen registered memory. NULL: none yet; made once. Both may be the same. */
+    tarn_pool *_Atomic pools[2];
+    bool registers;        /* immutable; the user has chosen it */
+    unsigned thread_count; /* immutable; that touch memory, 0: chosen by the machine */
+    bool has_pieces;       /* the next two are there; written under the PROCESS lock */
     struct tn_registered registered;
     struct tn_memory_cache ready; /* see pools/pieces.h */
 };

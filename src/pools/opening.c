@@ -145,6 +145,8 @@ static void init_host_side(tarn_device *device, const tarn_device_options *optio
 
     host->budget.ordinal = device->gpu.ordinal;
     host->budget.host = true;
+    host->registers = options->pinned_use_cuda_host_register;
+    host->thread_count = options->pinned_num_register_threads;
     tn_memory_cache_init(&host->cache, &device->gpu, &host->budget,
                          tn_cache_bytes(options->pinned_cache_limit_bytes, TN_PINNED_CACHE_BYTES),
                          true);
@@ -349,7 +351,9 @@ static tarn_status check_unused(tarn_device *device, bool *idle)
                          (unsigned long long)claims.graph_count);
     } else {
         *idle = true;
-        status = check_default(atomic_load(&device->host.pool), idle);
+        status = check_default(atomic_load(&device->host.pools[0]), idle);
+        if (status == TARN_OK)
+            status = check_default(atomic_load(&device->host.pools[1]), idle);
         if (status == TARN_OK)
             status = check_default(device->default_pool, idle);
     }
@@ -431,25 +435,52 @@ static tarn_status leave_list(tarn_device *device, bool *last)
     return status;
 }
 
-tarn_status tn_device_host_pool(tarn_device *device, tarn_pool **pool)
+/* The PROCESS lock is held. */
+static tarn_status make_host_pool(tarn_device *device, tarn_pool **made)
 {
     struct tn_pool_settings settings = {
         .name = "host", .is_default = true, .properties = {.host = true}};
+    tarn_status status = tn_gpu_check_properties(&device->gpu, settings.properties);
+
+    TN_ASSERT(tn_lock_is_held(&process_lock));
+    if (status == TARN_OK)
+        status = tn_gpu_others_mask(&device->gpu, &settings.peer_mask);
+    return status == TARN_OK ? tn_pool_create(device, &settings, made) : status;
+}
+
+static tarn_status make_pieces_pool(tarn_device *device, tarn_pool **made)
+{
+    const struct tn_pool_settings settings = {
+        .name = "registered", .is_default = true, .properties = {.host = true, .registered = true}};
+    tarn_status status = tn_pieces_open(device);
+
+    TN_ASSERT(tn_lock_is_held(&process_lock));
+    if (status == TARN_OK)
+        return tn_pool_create(device, &settings, made);
+    if (status != TARN_ERR_NOT_SUPPORTED)
+        return status;
+    tn_note("device %d: page-locked memory is not registered: %s", device->gpu.ordinal,
+            tarn_last_error());
+    *made = atomic_load(&device->host.pools[0]);
+    return *made != NULL ? TARN_OK : make_host_pool(device, made);
+}
+
+tarn_status tn_device_host_pool(tarn_device *device, bool pieces, tarn_pool **pool)
+{
     tarn_status status = TARN_OK;
     tarn_pool *made;
 
     TN_ASSERT(tn_lock_none_held());
     tn_fork_stake();
     tn_lock_acquire(&process_lock);
-    made = atomic_load(&device->host.pool);
+    made = atomic_load(&device->host.pools[pieces]);
     if (made == NULL)
-        status = tn_gpu_check_properties(&device->gpu, settings.properties);
-    if (made == NULL && status == TARN_OK)
-        status = tn_gpu_others_mask(&device->gpu, &settings.peer_mask);
-    if (made == NULL && status == TARN_OK)
-        status = tn_pool_create(device, &settings, &made);
-    if (status == TARN_OK)
-        atomic_store(&device->host.pool, made);
+        status = pieces ? make_pieces_pool(device, &made) : make_host_pool(device, &made);
+    if (status == TARN_OK) {
+        atomic_store(&device->host.pools[pieces], made);
+        if (!tn_pool_has_pieces(made))
+            atomic_store(&device->host.pools[0], made);
+    }
     tn_lock_release(&process_lock);
     tn_fork_unstake();
     if (status == TARN_OK)
@@ -482,6 +513,21 @@ bool tn_devices_contain(uint64_t address)
     return contain;
 }
 
+/* They are unclaimed and idle. */
+static void end_host_pools(tarn_device *device)
+{
+    for (int i = 0; i < 2; i++) {
+        tarn_pool *pool = atomic_load(&device->host.pools[i]);
+        tarn_status status = pool != NULL ? tn_pool_destroy(pool) : TARN_OK;
+
+        TN_ASSERT(status == TARN_OK);
+        (void)status;
+        if (i == 0 && pool == atomic_load(&device->host.pools[1]))
+            atomic_store(&device->host.pools[1], NULL);
+        atomic_store(&device->host.pools[i], NULL);
+    }
+}
+
 tarn_status tn_device_close(tarn_device *device)
 {
     bool last;
@@ -501,10 +547,7 @@ tarn_status tn_device_close(tarn_device *device)
     status = leave_list(device, &last);
     if (status != TARN_OK || !last)
         return status;
-    if (atomic_load(&device->host.pool) != NULL)
-        status = tn_pool_destroy(atomic_load(&device->host.pool));
-    TN_ASSERT(status == TARN_OK); /* the pool is unclaimed and idle */
-    atomic_store(&device->host.pool, NULL);
+    end_host_pools(device);
     status = tn_pool_destroy(device->default_pool);
     TN_ASSERT(status == TARN_OK);
     (void)status;

@@ -22,7 +22,7 @@ tarn_status tn_pieces_open(tarn_device *device)
 
     if (host->has_pieces)
         return TARN_OK;
-    status = tn_registered_init(&host->registered, &device->gpu, 0);
+    status = tn_registered_init(&host->registered, &device->gpu, host->thread_count);
     host->has_pieces = status == TARN_OK;
     if (host->has_pieces)
         atomic_store(&device->regions.of_host, &host->registered.regions);

@@ -362,6 +362,13 @@ struct tn_pool_settings {
     uint64_t peer_mask;
 };
 
+static inline tarn_location tn_pool_location(const tarn_pool *pool)
+{
+    if (!pool->in_host)
+        return TARN_LOCATION_DEVICE;
+    return pool->memory.properties.registered ? TARN_LOCATION_REGISTERED : TARN_LOCATION_HOST;
+}
+
 /* Where its memory is counted against a limit, and where memory waits that is mapped nowhere. */
 static inline struct tn_budget *tn_pool_budget(const tarn_pool *pool)
 {

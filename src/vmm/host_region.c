@@ -160,7 +160,7 @@ void tn_host_regions_give(struct tn_host_regions *regions, uint64_t base, uint64
     TN_ASSERT(region != NULL && base % TN_SLOT_BYTES == 0);
     slot = (base - region->base) / TN_SLOT_BYTES;
     for (uint64_t i = slot * PAGES_OF_SLOT; i < (slot + slot_count) * PAGES_OF_SLOT; i++)
-        TN_ASSERT(region->pages[i] == TN_HOST_PAGE_NONE); /* V9 */
+        TN_ASSERT(region->pages[i] == TN_HOST_PAGE_NONE); /* V13 */
     set_taken(region, slot, slot_count, false);
     tn_lock_release(&regions->lock);
 }
@@ -189,7 +189,7 @@ void tn_host_regions_mark(struct tn_host_regions *regions, uint64_t base, uint64
     TN_ASSERT(region != NULL && is_in(region, base + bytes - 1));
     page = (base - region->base) / TN_PAGE_BYTES;
     for (uint64_t i = page; i < page + bytes / TN_PAGE_BYTES; i++) {
-        TN_ASSERT(region->taken[i / PAGES_OF_SLOT]); /* V9 */
+        TN_ASSERT(region->taken[i / PAGES_OF_SLOT]); /* V13 */
         TN_ASSERT(region->pages[i] ==
                   (state == TN_HOST_PAGE_BUSY ? TN_HOST_PAGE_NONE : TN_HOST_PAGE_BUSY));
         region->pages[i] = (uint8_t)(is_registration && i > page ? TN_HOST_PAGE_LATER : state);
@@ -321,9 +321,9 @@ static const char *check_region(const struct tn_host_region *region, uint64_t *b
         uint64_t end = page + 1;
 
         if (region->pages[page] != TN_HOST_PAGE_NONE && !region->taken[page / PAGES_OF_SLOT])
-            return "V9 (memory lies in slots that are taken)";
+            return "V13 (memory lies in slots that are taken)";
         if (region->pages[page] == TN_HOST_PAGE_LATER)
-            return "V9 (a page is in a registration, or in none)";
+            return "V13 (a page is in a registration, or in none)";
         if (!is_first(region, page))
             continue;
         end = end_of_run(region, page);

@@ -5,9 +5,9 @@
  * own, cut into slots of 32 MiB. Here are the books of registered pages; the driver is not called,
  * and no page is touched.
  *
- *   V9   a page is in a registration, or in none; registrations lie in slots that are taken
- *   V10  registrations counts them, and registered_bytes is the sum of their bytes
+ *   V10  registrations and registered_bytes count the registrations, and sum their bytes
  *   V11  but for one that was made whole, no registration crosses a multiple of 16 MiB
+ *   V13  a page is in a registration, or in none; registrations lie in slots that are taken
  *
  * Locking: every function takes the lock of its struct, rank REGION. */
 #ifndef TARN_VMM_HOST_REGION_H
@@ -90,7 +90,7 @@ bool tn_host_regions_next(struct tn_host_regions *regions, const struct tn_host_
 void tn_host_regions_count(struct tn_host_regions *regions, uint64_t *reserved_bytes,
                            uint64_t *registered_bytes, uint64_t *registrations);
 
-/* Recomputes V9 to V11. CORRUPT, with the invariant. */
+/* Recomputes V10, V11 and V13. CORRUPT, with the invariant. */
 TARN_MUST_CHECK tarn_status tn_host_regions_check(struct tn_host_regions *regions);
 
 #endif

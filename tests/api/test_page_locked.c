@@ -367,6 +367,41 @@ TEST(locked, registered_pieces_pass_from_pool_to_pool)
     OK(tarn_pool_destroy(second));
 }
 
+static tarn_location location_at(const void *address)
+{
+    tarn_segment segment = TARN_SEGMENT_INIT;
+
+    OK(tarn_segment_at(address, &segment));
+    return segment.location;
+}
+
+static void open_registering(void)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+
+    options.pinned_use_cuda_host_register = true;
+    options.pinned_num_register_threads = 2;
+    test_world_open_with(&options);
+}
+
+GROUP(chosen, open_registering, test_world_close, .name = "registration by choice")
+
+TEST(chosen, blocks_of_up_to_a_piece_are_registered)
+{
+    uint32_t *small = host_malloc(4096);
+    uint32_t *large = host_malloc(16 * MIB);
+    uint32_t *larger = host_malloc(16 * MIB + 1);
+
+    ck_assert_int_eq(location_at(small), TARN_LOCATION_REGISTERED);
+    ck_assert_int_eq(location_at(large), TARN_LOCATION_REGISTERED);
+    ck_assert_int_eq(location_at(larger), TARN_LOCATION_HOST);
+    ck_assert_uint_eq(host_stats().live_bytes, 4096 + 32 * MIB + 512);
+    STATUS(TARN_ERR_BUSY, tarn_device_close(world.device));
+    OK(tarn_free(small));
+    OK(tarn_free(large));
+    OK(tarn_free(larger));
+}
+
 TEST(locked, what_registered_memory_cannot_do_is_refused)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
@@ -408,4 +443,42 @@ TEST(locked, a_pool_that_lacks_registered_memory_tries_what_others_can_give)
     OK(tarn_free(other));
     OK(tarn_pool_destroy(first));
     OK(tarn_pool_destroy(second));
+}
+
+struct text {
+    char bytes[1 << 16];
+    size_t length;
+};
+
+static tarn_status take_text(const void *bytes, size_t count, void *user)
+{
+    struct text *text = user;
+
+    ck_assert_uint_le(text->length + count, sizeof text->bytes);
+    memcpy(text->bytes + text->length, bytes, count);
+    text->length += count;
+    return TARN_OK;
+}
+
+TEST(locked, snapshots_know_where_memory_is)
+{
+    static struct text with;
+    static struct text without;
+    uint32_t *words;
+    tarn_snapshot *snapshot = NULL;
+    size_t found = 0;
+
+    OK(tarn_free(test_malloc(4096)));
+    OK(tarn_snapshot_take(world.device, NULL, &snapshot));
+    OK(tarn_snapshot_write_pytorch(snapshot, take_text, &without));
+    tarn_snapshot_destroy(snapshot);
+    words = host_malloc(4096);
+    OK(tarn_snapshot_take(world.device, NULL, &snapshot));
+    for (size_t i = 0; i < snapshot->segment_count; i++)
+        found += snapshot->segments[i].pool->location == TARN_LOCATION_HOST;
+    ck_assert_uint_eq(found, 1);
+    OK(tarn_snapshot_write_pytorch(snapshot, take_text, &with));
+    ck_assert_uint_eq(with.length, without.length); /* not in PyTorch's */
+    tarn_snapshot_destroy(snapshot);
+    OK(tarn_free(words));
 }

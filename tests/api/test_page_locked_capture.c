@@ -354,3 +354,27 @@ TEST(captured, an_audit_names_the_inputs_of_a_graph)
         OK(tarn_pool_destroy(pool));
     }
 }
+
+/* A guard finds inputs that were not named, and keeps them. */
+TEST(captured, a_guard_keeps_inputs_that_nobody_named)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    uint32_t *input = host_malloc(5);
+    tarn_capture *capture;
+    tarn_graph *graph;
+    tarn_pool *pool;
+
+    options.guard = TARN_GUARD_KEEP;
+    pool = test_pool_with(&options);
+    capture = test_capture_on(pool, world.stream, TARN_CAPTURE_RELAXED);
+    test_copy(world.stream, output, input, BYTES);
+    graph = test_capture_end(capture);
+    OK(tarn_free(input));
+    ck_assert(!is_reused(input));
+    OK(tarn_graph_replay(graph, world.stream));
+    expect_output(5);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_pool_destroy(pool));
+    OK(tarn_pool_trim(host_pool(), NULL)); /* a wait: the guard cannot tell when replays ended */
+    ck_assert_uint_eq(test_stats(host_pool()).pending_count, 0);
+}

@@ -38,6 +38,8 @@ static void expect_same(const tarn_device_options *a, const tarn_device_options 
     EXPECT(a->move_limit_bytes == b->move_limit_bytes);
     EXPECT(a->history_bytes == b->history_bytes);
     EXPECT(a->overrun_alignment == b->overrun_alignment);
+    EXPECT(a->pinned_use_cuda_host_register == b->pinned_use_cuda_host_register);
+    EXPECT(a->pinned_num_register_threads == b->pinned_num_register_threads);
 }
 
 static const char *write_kept(size_t bytes, char text[32])
@@ -58,13 +60,15 @@ static void write_options(const tarn_device_options *options, char *text, size_t
         text, text_bytes,
         "region_bytes:%zu,limit_bytes:%zu,cache_limit_bytes:%s,"
         "pinned_cache_limit_bytes:%s,unrouted:%s,null_stream:%s,"
+        "pinned_use_cuda_host_register:%s,pinned_num_register_threads:%u,"
         "move_limit_bytes:%s,overrun_alignment:%zu,graph_capture_record_stream_reuse:%s,roundup_power2_divisions:[",
         options->region_bytes, options->limit_bytes,
         write_kept(options->cache_limit_bytes, kept[0]),
         write_kept(options->pinned_cache_limit_bytes, kept[1]), unrouted[options->unrouted],
         options->null_stream == TARN_NULL_STREAM_PER_THREAD ? "per_thread" : "legacy",
-        write_kept(options->move_limit_bytes, kept[2]), options->overrun_alignment,
-        options->no_record_stream_reuse ? "False" : "True");
+        options->pinned_use_cuda_host_register ? "True" : "False",
+        options->pinned_num_register_threads, write_kept(options->move_limit_bytes, kept[2]),
+        options->overrun_alignment, options->no_record_stream_reuse ? "False" : "True");
 
     for (int i = 0; i < TARN_ROUNDUP_SIZES; i++)
         used += snprintf(text + used, text_bytes - (size_t)used, "%s%d:%u", i > 0 ? "," : "",
@@ -95,6 +99,8 @@ const char *const fuzz_words[] = {
     "per_process_memory_fraction:",
     "cache_limit_bytes:",
     "pinned_cache_limit_bytes:",
+    "pinned_use_cuda_host_register:",
+    "pinned_num_register_threads:",
     "region_bytes:",
     "unrouted:",
     "null_stream:",

@@ -105,6 +105,9 @@ TEST(device_options, each_key_sets_its_option)
     ck_assert_uint_eq(options.move_limit_bytes, TARN_NO_MOVES);
     OK(tn_device_options_override(&options, "move_limit_bytes:0"));
     ck_assert_uint_eq(options.move_limit_bytes, 0);
+    OK(override("pinned_use_cuda_host_register:True,pinned_num_register_threads:8"));
+    ck_assert(options.pinned_use_cuda_host_register);
+    ck_assert_uint_eq(options.pinned_num_register_threads, 8);
     OK(override("history_bytes:16M"));
     ck_assert_uint_eq(options.history_bytes, 16 * MIB);
     OK(tn_device_options_override(&options, "history_bytes:none"));
@@ -171,6 +174,9 @@ static const char *const wrong[][3] = {
     {"history_bytes", "None", "from 64 KiB to 64 GiB"},
     {"history_stacks", "all", "none, caller, frames or unwind"},
     {"history_sample_bytes", "2T", "up to 1T; 0: all allocations"},
+    {"pinned_use_cuda_host_register", "yes", "True or False"},
+    {"pinned_num_register_threads", "12", "0, or a power of two up to 128"},
+    {"pinned_num_register_threads", "256", "0, or a power of two up to 128"},
     {"per_process_memory_fraction", "1.0001", "from 0 to 1; 0: no limit"},
     {"per_process_memory_fraction", "-0.5", "from 0 to 1; 0: no limit"},
     {"per_process_memory_fraction", "nan", "from 0 to 1; 0: no limit"},
@@ -253,7 +259,8 @@ TEST(device_options, a_key_that_is_none_is_named_beside_those_that_are)
         unit_expect_sentence(key);
         unit_expect_sentence(
             "limit_bytes, per_process_memory_fraction, cache_limit_bytes, "
-            "pinned_cache_limit_bytes, region_bytes, unrouted, null_stream, move_limit_bytes, "
+            "pinned_cache_limit_bytes, pinned_use_cuda_host_register, pinned_num_register_threads, "
+            "region_bytes, unrouted, null_stream, move_limit_bytes, "
             "history_bytes, history_stacks, history_sample_bytes, overrun_alignment, roundup_power2_divisions, graph_capture_record_stream_reuse, expandable_segments, backend");
     }
 }

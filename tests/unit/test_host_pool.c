@@ -3,6 +3,7 @@
 #include "pools/arena_table.h"
 #include "pools/host_pool.h"
 #include "pools/opening.h"
+#include "support/liar.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -11,7 +12,7 @@ static tarn_pool *pool;
 static void open_pool(void)
 {
     device = unit_device();
-    OK(tn_device_host_pool(device, &pool));
+    OK(tn_device_host_pool(device, false, &pool));
 }
 
 static void *allocate(uint64_t bytes)
@@ -35,7 +36,7 @@ TEST(host, the_pool_is_made_once_and_its_memory_is_the_hosts)
     tarn_pool *again = NULL;
     void *address = allocate(4 * TN_MIB);
 
-    OK(tn_device_host_pool(device, &again));
+    OK(tn_device_host_pool(device, false, &again));
     ck_assert_ptr_eq(again, pool);
     ck_assert(pool->in_host && chunk_of(address)->memory->properties.host);
     ck_assert_uint_eq(atomic_load(&device->host.budget.charged_bytes),
@@ -94,4 +95,18 @@ TEST(host, the_pool_takes_no_part_in_the_order_of_replays)
     OK(tarn_free(address));
     test_destroy_stream(stream);
     OK(tarn_pool_destroy(own));
+}
+
+TEST(host, where_nothing_can_be_registered_one_pool_serves_all)
+{
+    const struct tn_driver *honest = device->gpu.driver;
+    const struct tn_driver lacking =
+        test_lacking_attribute(honest, TN_CU_ATTR_HOST_POINTER_FOR_REGISTERED);
+    tarn_pool *small = NULL;
+
+    device->gpu.driver = &lacking;
+    OK(tn_device_host_pool(device, true, &small));
+    device->gpu.driver = honest;
+    ck_assert_ptr_eq(small, pool);
+    OK(tarn_device_close(device)); /* which ends the pool once */
 }

@@ -201,10 +201,10 @@ TEST(host_region, each_broken_invariant_is_named)
     make(base, 16 * MIB);
     make(base + 16 * MIB, 16 * MIB);
     regions.first->taken[0] = false;
-    expect_broken("invariant V9 ");
+    expect_broken("invariant V13 ");
     regions.first->taken[0] = true;
     pages[0] = TN_HOST_PAGE_NONE;
-    expect_broken("invariant V9 ");
+    expect_broken("invariant V13 ");
     pages[0] = TN_HOST_PAGE_FIRST;
     pages[8] = TN_HOST_PAGE_LATER;
     expect_broken("invariant V11 ");
