@@ -156,8 +156,8 @@ typedef struct tarn_device_options {
     size_t history_sample_bytes;
 
     /* tarn_host_malloc takes blocks of up to 16 MiB from registered memory (host.h). Where the
-     * device cannot use such memory, or only at other addresses than the process, they come from the
-     * memory of larger blocks. TARN_LOG says so. */
+     * device cannot use such memory, or only at other addresses than the process, they come from
+     * the memory of larger blocks. TARN_LOG says so. */
     bool pinned_use_cuda_host_register;
     /* How many threads touch memory that is to be registered: a power of two up to 128; 0: as many
      * as the process may run at once, up to 16. They end when the device is closed. */
