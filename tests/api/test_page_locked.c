@@ -233,7 +233,7 @@ TEST(locked, no_route_and_no_capture_leads_there)
     REFUSE(TARN_ERR_WRONG_STATE, "no route",
            tarn_begin_allocate_to_pool(world.device, pool, tarn_filter_thread, NULL, &route));
     REFUSE(TARN_ERR_WRONG_STATE, "without a route",
-           tarn_capture_begin(pool, world.stream, TARN_CAPTURE_GLOBAL, &capture));
+           tarn_capture_begin(pool, world.stream, NULL, &capture));
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);
     raw = test_end_capture(world.stream);
     REFUSE(TARN_ERR_WRONG_STATE, "of the host", tarn_graph_adopt(pool, raw, &graph));
