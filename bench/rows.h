@@ -31,6 +31,7 @@ void bench_row_producers(const struct bench *bench);     /* row_producers.c */
 void bench_row_scaling(const struct bench *bench);       /* row_scaling.c */
 void bench_row_live(const struct bench *bench);          /* row_live.c */
 void bench_row_lives(const struct bench *bench);         /* row_lives.c */
+void bench_row_words(const struct bench *bench);         /* row_words.c */
 void bench_row_trace(const struct bench *bench);         /* row_trace.c */
 void bench_row_recorded(const struct bench *bench);      /* row_recorded.c */
 void bench_row_adversaries(const struct bench *bench);   /* row_adversaries.c */
