@@ -135,19 +135,6 @@ static bool is_chosen(const char *pair, size_t length)
     return false;
 }
 
-/* The length of the pair: a comma within brackets does not end it. */
-static size_t pair_length(const char *text)
-{
-    size_t length = 0;
-    bool inside = false;
-
-    while (text[length] != '\0' && (inside || text[length] != ',')) {
-        inside = text[length] == '[' || (inside && text[length] != ']');
-        length += 1;
-    }
-    return length;
-}
-
 static bool write_conf(const struct recording *recording, char conf[CONF_BYTES])
 {
     const char *given = tn_environment("TARN_CONF");
@@ -157,7 +144,7 @@ static bool write_conf(const struct recording *recording, char conf[CONF_BYTES])
                  recording->sample_bytes != NULL ? recording->sample_bytes : "");
 
     while (given != NULL && *given != '\0' && used >= 0 && used < CONF_BYTES) {
-        const size_t length = pair_length(given);
+        const size_t length = strcspn(given, ","); /* of a pair, or a part of a list */
 
         if (length > strspn(given, " \t") && !is_chosen(given, length))
             used += snprintf(conf + used, (size_t)(CONF_BYTES - used), ",%.*s", (int)length, given);

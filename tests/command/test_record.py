@@ -36,8 +36,9 @@ class Record(test_command.Case):
         while not (line := run.stdout.readline()).startswith("scratch "):
             self.assertTrue(line, "the program has ended")
         process = int(pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text("ascii"))
-        self.addCleanup(run.stdout.close)
+        self.programs.append(run)
         self.addCleanup(run.stderr.close)
+        self.addCleanup(subprocess.run, ["kill", "-9", str(process)], stderr=subprocess.DEVNULL, check=False)
         return run, process
 
     def test_a_device_that_was_closed_leaves_its_history(self):
@@ -54,7 +55,7 @@ class Record(test_command.Case):
     def test_a_killed_program_leaves_its_history_with_stacks(self):
         run, process = self.start_record(RECORDED)
         os.kill(process, signal.SIGKILL)
-        self.assertEqual(run.wait(), 128 + signal.SIGKILL)
+        self.assertEqual(run.wait(60), 128 + signal.SIGKILL)
         path = self.here / f"tarn-{process}.ring"
         self.assertTrue(path.exists())
         text, _ = self.run_command("leaks", path)
@@ -64,14 +65,14 @@ class Record(test_command.Case):
     def test_signals_that_end_the_command_end_the_program(self):
         run, _ = self.start_record("-o", "run.ring", RECORDED)
         run.send_signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 128 + signal.SIGTERM)
+        self.assertEqual(run.wait(60), 128 + signal.SIGTERM)
         self.assertIn("live blocks", self.run_command("leaks", self.here / "run.ring")[0])
 
     def test_each_device_has_a_file(self):
         self.environment["TARN_SIM_DEVICES"] = "2"
         run, process = self.start_record("-o", "run.ring", RECORDED, "two")
         os.kill(process, signal.SIGKILL)
-        run.wait()
+        run.wait(60)
         self.assertEqual(sorted(os.listdir(self.here)), ["run.ring", "run.ring.2"])
 
     def test_the_settings_reach_the_program_beside_its_own(self):
