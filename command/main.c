@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* tarn -- reads the histories that Tarn's devices leave: of processes that run, and of those that were
- * killed. It never calls the driver. docs/command.md describes it. */
+ * killed. It also runs programs to be recorded. It never calls the driver. docs/command.md describes it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +8,7 @@
 #include "leaks.h"
 #include "list.h"
 #include "options.h"
+#include "record.h"
 #include "say.h"
 
 static const char usage[] =
@@ -15,11 +16,14 @@ static const char usage[] =
     "       tarn dump  PID|FILE [--events N] [--pool N] [--block ADDRESS] [--top N]\n"
     "                  [--debug FOLDER] [--json] [-o FILE]\n"
     "       tarn leaks PID|FILE [--pool N] [--top N] [--debug FOLDER] [--json] [-o FILE]\n"
+    "       tarn record [-o FILE] [--log SIZE] [--stacks KIND] [--sample SIZE] [--]\n"
+    "                  PROGRAM [ARGUMENT...]\n"
     "       tarn help | --help | --version\n"
     "\n"
     "list   the histories of this user: of processes that run, and of killed ones\n"
     "dump   the live blocks of a process, by pool and by stack, and its last events\n"
     "leaks  the live blocks by the stack of their allocation, worst first\n"
+    "record runs a program, and keeps its history in a file\n"
     "\n"
     "  --events N       so many events, the last ones; 20 where none is named\n"
     "  --pool N         of this pool alone\n"
@@ -28,9 +32,13 @@ static const char usage[] =
     "  --debug FOLDER   debug information is there, too: FOLDER/.build-id/xx/yyyy.debug\n"
     "  --json           JSON, with all stacks\n"
     "  -o FILE          into a file, which is there when it is whole\n"
+    "  --log SIZE       of the events that are kept: 64M where none is named\n"
+    "  --stacks KIND    none, caller, frames or unwind, which is used where none is named\n"
+    "  --sample SIZE    a stack for one in so many bytes alone\n"
     "\n"
     "A number is a process; ./123 is a file. Exit status: 0 something was found, 1 nothing was,\n"
-    "2 the usage is wrong, a file is no history, or the output cannot be written.\n";
+    "2 the usage is wrong, a file is no history, or the output cannot be written. Of record: the\n"
+    "program's own, 128 and its signal, or 127 where it cannot be started.\n";
 
 struct subcommand {
     const char *name;
@@ -65,6 +73,8 @@ int main(int count, char **arguments)
         return (int)print(usage);
     if (strcmp(arguments[1], "--version") == 0)
         return (int)print("tarn " TARN_COMMAND_VERSION "\n");
+    if (strcmp(arguments[1], "record") == 0)
+        return record_run(count - 1, arguments + 1);
     for (size_t i = 0; i < sizeof subcommands / sizeof subcommands[0]; i++) {
         const struct subcommand *subcommand = &subcommands[i];
 

@@ -4,7 +4,7 @@ _tarn() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} options
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W 'list dump leaks help --help --version' -- "$word"))
+        COMPREPLY=($(compgen -W 'list dump leaks record help --help --version' -- "$word"))
         return
     fi
     case $before in
@@ -16,18 +16,27 @@ _tarn() {
         COMPREPLY=($(compgen -d -- "$word"))
         return
         ;;
-    --events | --pool | --top | --block) return ;;
+    --stacks)
+        COMPREPLY=($(compgen -W 'none caller frames unwind' -- "$word"))
+        return
+        ;;
+    --events | --pool | --top | --block | --log | --sample) return ;;
     esac
     case ${COMP_WORDS[1]} in
     list) options='--json --output' ;;
     dump) options='--json --output --events --pool --block --top --debug' ;;
     leaks) options='--json --output --pool --top --debug' ;;
+    record) options='--output --log --stacks --sample' ;;
     *) return ;;
     esac
     case $word in
     -*) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;
     *)
         [ "${COMP_WORDS[1]}" != list ] || return
+        if [ "${COMP_WORDS[1]}" = record ]; then
+            COMPREPLY=($(compgen -c -- "$word"))
+            return
+        fi
         COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" list 2>/dev/null | awk 'NR > 1 { print $1 }')" \
             -- "$word") $(compgen -f -- "$word"))
         ;;
