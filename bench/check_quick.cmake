@@ -76,7 +76,7 @@ if(lacking)
 endif()
 
 list(REMOVE_DUPLICATES rows_seen)
-foreach(row host pair scaling producers replay growth capture checkpoint trace live fragmentation
+foreach(row host pinned pair scaling producers replay growth capture checkpoint trace live fragmentation
             adversaries contents)
     if(NOT row IN_LIST rows_seen)
         message(FATAL_ERROR "no line of row ${row}; there are: ${rows_seen}")

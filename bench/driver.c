@@ -17,6 +17,8 @@ enum {
 #undef FUNCTION_VERSION
 };
 
+enum { SET_POOL_ACCESS_VERSION = 11020 };
+
 struct bench_driver cu;
 
 static tn_cu_module touch_module;
@@ -127,7 +129,13 @@ static void load_functions(void *library, const char *name)
         bench_fail("%s lacks " #function, name);
     BENCH_DRIVER_FUNCTIONS(FIND_NEEDED)
     BENCH_RIVAL_FUNCTIONS(FIND)
+    BENCH_POOL_FUNCTIONS(FIND)
     TN_CUDA_LIBRARY_VERSIONS(FIND_VERSION)
+    address = NULL;
+    if (resolve("cuMemPoolSetAccess", &address, SET_POOL_ACCESS_VERSION,
+                TN_CU_GET_PROC_ADDRESS_LEGACY_STREAM, NULL) != TN_CUDA_SUCCESS)
+        address = NULL;
+    STORE_FUNCTION(cu.set_pool_access, address);
 #undef FIND_NEEDED
 #undef FIND_VERSION
 #undef FIND

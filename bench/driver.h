@@ -20,11 +20,14 @@
     X(cuInit)                                                                                      \
     X(cuDriverGetVersion)                                                                          \
     X(cuGetErrorName)                                                                              \
+    X(cuDeviceGetCount)                                                                            \
     X(cuDeviceGet)                                                                                 \
     X(cuDeviceGetName)                                                                             \
     X(cuDevicePrimaryCtxRetain)                                                                    \
     X(cuDevicePrimaryCtxRelease)                                                                   \
     X(cuCtxSetCurrent)                                                                             \
+    X(cuCtxEnablePeerAccess)                                                                       \
+    X(cuCtxDisablePeerAccess)                                                                      \
     X(cuStreamCreate)                                                                              \
     X(cuStreamDestroy)                                                                             \
     X(cuStreamGetId)                                                                               \
@@ -49,6 +52,7 @@
     X(cuMemHostAlloc)                                                                              \
     X(cuMemFreeHost)                                                                               \
     X(cuMemcpyAsync)                                                                               \
+    X(cuMemsetD8Async)                                                                             \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleUnload)                                                                              \
     X(cuModuleGetFunction)                                                                         \
@@ -72,15 +76,24 @@
     X(cuMemAllocFromPoolAsync)                                                                     \
     X(cuMemFreeAsync)
 
+/* Pools of the driver's for other memory: no condition of the rival. */
+#define BENCH_POOL_FUNCTIONS(X)                                                                    \
+    X(cuMemPoolCreate)                                                                             \
+    X(cuMemPoolDestroy)
+
 /* Set by bench_driver_open, and not changed while anything is measured. */
 struct bench_driver {
 #define BENCH_DRIVER_FIELD(name) tn_pfn_##name name;
     BENCH_DRIVER_FUNCTIONS(BENCH_DRIVER_FIELD)
     BENCH_RIVAL_FUNCTIONS(BENCH_DRIVER_FIELD)
+    BENCH_POOL_FUNCTIONS(BENCH_DRIVER_FIELD)
 #undef BENCH_DRIVER_FIELD
 #define BENCH_DRIVER_FIELD(own, name, symbol, version, parameters, names) tn_pfn_##own own;
     TN_CUDA_LIBRARY_VERSIONS(BENCH_DRIVER_FIELD)
 #undef BENCH_DRIVER_FIELD
+    /* cuMemPoolSetAccess, which nothing else calls; NULL: this driver has none */
+    tn_cu_result (*set_pool_access)(tn_cu_mempool pool, const tn_cu_access_desc *access,
+                                    size_t count);
     tn_cu_device device;
     tn_cu_context context;
     tn_cu_mempool rival_pool; /* the device's default memory pool; NULL: no rival here */

@@ -9,6 +9,7 @@
 // clang-format off
 #define AT_MOST(row, variant, target, unit) {row, variant, unit, target, false, NULL}
 #define AT_LEAST(row, variant, target, unit) {row, variant, unit, target, true, NULL}
+#define AT_MOST_WITH(needs, row, variant, target, unit) {row, variant, unit, target, false, needs}
 #define AT_LEAST_WITH(needs, row, variant, target, unit) {row, variant, unit, target, true, needs}
 
 const struct bench_limit bench_limits[] = {
@@ -67,6 +68,26 @@ const struct bench_limit bench_limits[] = {
       AT_MOST("host", "100000 blocks up to 2 KiB, of what is allowed", 100, "%"),
       AT_MOST("host", "1000000 blocks up to 2 KiB, of what is allowed", 100, "%"),
       AT_MOST("host", "100000 blocks up to 64 KiB, of what is allowed", 100, "%")}},
+    {"the first 4 GiB of page-locked memory, registered by 16 threads, and other threads' waits for it",
+     "cuMemHostAlloc 1873 ms, and others wait as long; PyTorch 493 to 2733 ms",
+     {AT_MOST_WITH("16 cores", "pinned", "first 4 GiB, 16 threads", 200, "ms"),
+      AT_MOST_WITH("16 cores", "pinned", "first 4 GiB, 16 threads, others wait, 99.9 %", 1000, "us"),
+      AT_MOST_WITH("16 cores", "pinned", "first 4 GiB, 16 threads, others wait, longest", 3000, "us")}},
+    {"page-locked memory as one block: mapped, of the time of the driver's pool; registered as a whole",
+     "the driver's pool 847 to 940 ms",
+     {AT_MOST("pinned", "one block of 4 GiB, of the driver's pool", 105, "%"),
+      AT_MOST("pinned", "one block of 4 GiB, others wait, 99.9 %", 1000, "us"),
+      AT_MOST_WITH("16 cores", "pinned", "one block of 4 GiB, registered whole", 200, "ms")}},
+    {"page-locked memory that is there: a pair, on one thread and on 16; copies, of cuMemHostAlloc's",
+     "cuMemHostAlloc 1365000 ns, the driver's pool 1121 ns",
+     {AT_MOST("pinned", "pair, 1 MiB", 60, "ns"),
+      AT_LEAST_WITH("16 cores", "pinned", "pair, 1 MiB, 16 threads", 100, "million pairs/s"),
+      AT_LEAST("pinned", "copy to the device, of cuMemHostAlloc's", 99, "%"),
+      AT_LEAST("pinned", "copy to the host, of cuMemHostAlloc's", 99, "%")}},
+    {"recorded requests for page-locked memory: peak reserved over peak requested",
+     "PyTorch rounds to powers of two, and takes up to 2.0",
+     {AT_MOST("pinned_recorded", "pin_loader: reserved over requested", 1.125, ""),
+      AT_MOST("pinned_recorded", "pin_serving: reserved over requested", 1.125, "")}},
     {"cold growth of 8 GiB in 32 MiB steps",
      "PyTorch 13000 to 16500 us, cuMemAllocAsync 6400 to 11900 us, RMM 570 us by doubling",
      {AT_MOST("growth", "8 GiB", 3000, "us"),

@@ -87,6 +87,7 @@ typedef enum tarn_history_stacks {
  *   history_bytes                       A size; 0: 16 MiB; or none: no history.
  *   history_stacks                      none, caller, frames or unwind.
  *   history_sample_bytes                A size; 0: all allocations.
+ *   overrun_alignment                   0: off; or a power of two from 1 to 512.
  *   roundup_power2_divisions            A number for all sizes, or a list such as
  *                                       [64:8,256:4,>:1]. Here 8 counts from 64 MiB to below 128
  *                                       MiB, and below 64 MiB as the first of the list. 4 counts
@@ -151,6 +152,13 @@ typedef struct tarn_device_options {
      * the mean, or 0: of all. Without a history there are none. */
     tarn_history_stacks history_stacks;
     size_t history_sample_bytes;
+
+    /* For finding mistakes: each block has pages of its own, and ends where these end. A kernel
+     * that passes the end of a block faults there. Addresses are multiples of this number, a power
+     * of two from 1 to 512, and a request's bytes are rounded up to one; 0: off. Free memory is not
+     * used again, and goes when it is known to be idle: then an access to a freed block faults,
+     * too. A block takes 2 MiB of memory at least, and memory does not move: docs/overruns.md. */
+    size_t overrun_alignment;
 } tarn_device_options;
 
 #define TARN_DEVICE_OPTIONS_INIT TARN_SIZED(tarn_device_options)

@@ -94,7 +94,7 @@ typedef struct tarn_capture_options {
  *                     outer is set without driver_graph, or group without outer.
  *                     The outer capture belongs to another pool.
  *   WRONG_STATE       The stream is captured already.
- *                     The pool is the default pool.
+ *                     The pool is the default pool, or its memory is the host's (host.h).
  *                     The outer capture is over.
  *                     driver_graph has a section of the pool already, or is getting a section. The
  *                     driver may give a new graph the handle of a destroyed graph whose executable
@@ -160,6 +160,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_capture_abort(tarn_capture *capture);
  * yourself.
  *   INVALID_HANDLE
  *   INVALID_ARGUMENT  driver_graph or graph is NULL.
+ *   WRONG_STATE       The pool's memory is the host's (host.h).
  *   DEVICE_MEMORY, HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER  The caller keeps the driver's
  *                                                              graph. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_graph_adopt(tarn_pool *pool,

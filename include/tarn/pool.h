@@ -68,6 +68,8 @@ typedef struct tarn_pool_options {
     /* For each graph of the pool, from its capture, adoption or update on. The graph is read back
      * at that time, which takes some 0.1 us a node. */
     tarn_guard guard;
+    /* Where the pool's memory is; host.h says what is different in memory of the host. */
+    tarn_location location;
     /* TARN_POOL_SHARED, or 0. */
     uint64_t flags;
 } tarn_pool_options;
@@ -304,7 +306,7 @@ TARN_API bool tarn_filter_stream(tarn_stream stream, void *user);
  *   INVALID_HANDLE    device or pool is not a valid handle.
  *   INVALID_ARGUMENT  filter or route is NULL.
  *                     The pool is of another device.
- *   WRONG_STATE       The pool is the default pool.
+ *   WRONG_STATE       The pool is the default pool, or its memory is the host's (host.h).
  *   LIMIT             64 routes are open.
  *   HOST_MEMORY, DEVICE_LOST, POISONED. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_begin_allocate_to_pool(tarn_device *device,

@@ -79,6 +79,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_remove_free_callback(tarn_devic
  *   INVALID_ARGUMENT  bytes is NULL.
  *                     The pool is of another device.
  *   WRONG_STATE       The stream is being captured.
+ *   NOT_SUPPORTED     The pool's memory is the host's (host.h): nobody tells what the host has.
  *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_largest(tarn_device *device, tarn_pool *pool,
                                                          tarn_stream stream, size_t *bytes);
@@ -101,7 +102,8 @@ typedef struct tarn_out_of_memory {
     size_t live_bytes;
     /* Taken by Tarn, and mapped nowhere. */
     size_t cached_bytes;
-    /* The status of the failure: DEVICE_MEMORY or LIMIT. */
+    /* The status of the failure: DEVICE_MEMORY or LIMIT; HOST_MEMORY for a pool in memory of the
+     * host. The three numbers above are then of that memory. */
     tarn_status status;
 } tarn_out_of_memory;
 

@@ -208,6 +208,11 @@ TARN_SIM_API void tarn_sim_read_account(const char *function, tarn_sim_cost *cos
  * touch it. */
 TARN_SIM_API uint64_t tarn_sim_thread_ns(void);
 
+/* The longest time that one call has stalled other threads' calls since the last reset, in
+ * nanoseconds. Calls of functions count whose line in the file of costs says `stalls`. Through the
+ * call recorder with a real driver the time is 0. */
+TARN_SIM_API uint64_t tarn_sim_longest_stall_ns(void);
+
 TARN_SIM_API void tarn_sim_reset_account(void);
 
 /* The number of mistakes that TARN_SIM_CHECK has reported. */

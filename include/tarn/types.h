@@ -42,7 +42,9 @@ typedef enum tarn_contents {
 
 /* Where memory is. */
 typedef enum tarn_location {
-    TARN_LOCATION_DEVICE = 0, /* in a device's own memory */
+    TARN_LOCATION_DEVICE = 0,     /* in a device's own memory */
+    TARN_LOCATION_HOST = 1,       /* page-locked memory of the host (host.h) */
+    TARN_LOCATION_REGISTERED = 2, /* the same, by registration: faster to take (host.h) */
 } tarn_location;
 
 /* Structs whose first field is their size work between programs and libraries of different

@@ -170,6 +170,8 @@ typedef enum tn_cu_device_attribute {
     TN_CU_ATTR_COMPUTE_CAPABILITY_MAJOR = 75,
     TN_CU_ATTR_COMPUTE_CAPABILITY_MINOR = 76,
     TN_CU_ATTR_PAGEABLE_MEMORY_ACCESS = 88,
+    TN_CU_ATTR_HOST_POINTER_FOR_REGISTERED = 91,
+    TN_CU_ATTR_CAN_FLUSH_REMOTE_WRITES = 98,
     TN_CU_ATTR_HOST_REGISTER_SUPPORTED = 99,
     TN_CU_ATTR_VMM_SUPPORTED = 102,
     TN_CU_ATTR_HANDLE_TYPE_POSIX_FD_SUPPORTED = 103,
@@ -177,6 +179,8 @@ typedef enum tn_cu_device_attribute {
     TN_CU_ATTR_GPU_DIRECT_RDMA_WITH_VMM_SUPPORTED = 110,
     TN_CU_ATTR_MEMORY_POOLS_SUPPORTED = 115,
     TN_CU_ATTR_MEMPOOL_HANDLE_TYPES = 119,
+    TN_CU_ATTR_CAN_USE_64_BIT_STREAM_MEM_OPS = 122,
+    TN_CU_ATTR_CAN_USE_STREAM_WAIT_VALUE_NOR = 123,
     TN_CU_ATTR_DMA_BUF_SUPPORTED = 124,
     TN_CU_ATTR_IPC_EVENT_SUPPORTED = 125,
     TN_CU_ATTR_HANDLE_TYPE_FABRIC_SUPPORTED = 128,
@@ -391,6 +395,10 @@ typedef union tn_cu_batch_op { /* CUstreamBatchMemOpParams_v1 */
         unsigned int flags;
         tn_cu_deviceptr alias;
     } value;
+    struct {
+        int operation;
+        unsigned int flags;
+    } barrier; /* also of a flush */
     uint64_t pad[6];
 } tn_cu_batch_op;
 
@@ -401,6 +409,27 @@ enum {
     TN_CU_STREAM_MEM_OP_WAIT_VALUE_64 = 4,
     TN_CU_STREAM_MEM_OP_WRITE_VALUE_64 = 5,
     TN_CU_STREAM_MEM_OP_BARRIER = 6,
+};
+
+/* Flags of waits, a comparison of the word with the value, and one bit more. */
+enum {
+    TN_CU_STREAM_WAIT_VALUE_GEQ = 0, /* word - value is not negative: the word may wrap */
+    TN_CU_STREAM_WAIT_VALUE_EQ = 1,
+    TN_CU_STREAM_WAIT_VALUE_AND = 2, /* they have a bit in common */
+    TN_CU_STREAM_WAIT_VALUE_NOR = 3, /* some bit is set in neither */
+    TN_CU_STREAM_WAIT_VALUE_FLUSH = 1 << 30,
+};
+
+/* Flags of writes. */
+enum {
+    TN_CU_STREAM_WRITE_VALUE_DEFAULT = 0,
+    TN_CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER = 1,
+};
+
+/* Flags of barriers. */
+enum {
+    TN_CU_STREAM_MEMORY_BARRIER_TYPE_SYS = 0,
+    TN_CU_STREAM_MEMORY_BARRIER_TYPE_GPU = 1,
 };
 
 typedef struct tn_cu_batch_node_params { /* CUDA_BATCH_MEM_OP_NODE_PARAMS_v1 */
@@ -424,6 +453,7 @@ typedef struct tn_cu_node_params { /* CUgraphNodeParams */
         tn_cu_alloc_node_params alloc;
         tn_cu_deviceptr free;
         tn_cu_conditional_node_params conditional;
+        tn_cu_batch_node_params batch;
     };
     long long reserved2;
 } tn_cu_node_params;

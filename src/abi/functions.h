@@ -108,6 +108,9 @@
       tn_cu_pointer_attribute *attributes, void **values, tn_cu_deviceptr address), (count,        \
       attributes, values, address))                                                                \
     X(cuMemFreeHost, cuMemFreeHost, 2000, (void *address), (address))                              \
+    X(cuMemHostRegister, cuMemHostRegister_v2, 6050, (void *address, size_t bytes, unsigned int    \
+      flags), (address, bytes, flags))                                                             \
+    X(cuMemHostUnregister, cuMemHostUnregister, 4000, (void *address), (address))                  \
     X(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, 3020, (tn_cu_deviceptr destination, const void      \
       *source, size_t bytes, tn_cu_stream stream), (destination, source, bytes, stream))           \
     X(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, 3020, (void *destination, tn_cu_deviceptr source,   \
@@ -178,6 +181,11 @@
       tn_cu_update_result_info *info), (exec, graph, info))                                        \
     X(cuGraphLaunch, cuGraphLaunch, 10000, (tn_cu_graphexec exec, tn_cu_stream stream), (exec,     \
       stream))
+
+/* The functions that the library calls where the driver has them. */
+#define TN_CUDA_OPTIONAL_FUNCTIONS(X) \
+    X(cuStreamBatchMemOp, cuStreamBatchMemOp_v2, 11070, (tn_cu_stream stream, unsigned int         \
+      count, tn_cu_batch_op *ops, unsigned int flags), (stream, count, ops, flags))
 
 /* Further functions, for samples, tests and other programs; the simulator has these too. */
 #define TN_CUDA_PROGRAM_FUNCTIONS(X) \
@@ -250,9 +258,6 @@
       flags), (handle, address, bytes, type, flags))                                               \
     X(cuMemGetAddressRange, cuMemGetAddressRange_v2, 3020, (tn_cu_deviceptr *base, size_t          \
       *bytes, tn_cu_deviceptr address), (base, bytes, address))                                    \
-    X(cuMemHostRegister, cuMemHostRegister_v2, 6050, (void *address, size_t bytes, unsigned int    \
-      flags), (address, bytes, flags))                                                             \
-    X(cuMemHostUnregister, cuMemHostUnregister, 4000, (void *address), (address))                  \
     X(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, 3020, (tn_cu_deviceptr              \
       *device_address, void *address, unsigned int flags), (device_address, address, flags))       \
     X(cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, (tn_cu_ipc_handle *handle, tn_cu_deviceptr       \
@@ -277,7 +282,14 @@
       count), (address, value, count))                                                             \
     X(cuStreamWriteValue32, cuStreamWriteValue32_v2, 11070, (tn_cu_stream stream,                  \
       tn_cu_deviceptr address, uint32_t value, unsigned int flags), (stream, address, value,       \
-      flags))
+      flags))                                                                                      \
+    X(cuStreamWriteValue64, cuStreamWriteValue64_v2, 11070, (tn_cu_stream stream,                  \
+      tn_cu_deviceptr address, uint64_t value, unsigned int flags), (stream, address, value,       \
+      flags))                                                                                      \
+    X(cuStreamWaitValue32, cuStreamWaitValue32_v2, 11070, (tn_cu_stream stream, tn_cu_deviceptr    \
+      address, uint32_t value, unsigned int flags), (stream, address, value, flags))               \
+    X(cuStreamWaitValue64, cuStreamWaitValue64_v2, 11070, (tn_cu_stream stream, tn_cu_deviceptr    \
+      address, uint64_t value, unsigned int flags), (stream, address, value, flags))
 
 /* The driver's own stream-ordered allocator. */
 #define TN_CUDA_POOL_FUNCTIONS(X) \
@@ -383,7 +395,15 @@
       exec, tn_cu_graphnode node, const tn_cu_memset_node_params *params, tn_cu_context            \
       context), (exec, node, params, context))                                                     \
     X(cuGraphDebugDotPrint, cuGraphDebugDotPrint, 11030, (tn_cu_graph graph, const char *path,     \
-      unsigned int flags), (graph, path, flags))
+      unsigned int flags), (graph, path, flags))                                                   \
+    X(cuGraphAddBatchMemOpNode, cuGraphAddBatchMemOpNode, 11070, (tn_cu_graphnode *node,           \
+      tn_cu_graph graph, const tn_cu_graphnode *dependencies, size_t dependency_count, const       \
+      tn_cu_batch_node_params *params), (node, graph, dependencies, dependency_count, params))     \
+    X(cuGraphBatchMemOpNodeSetParams, cuGraphBatchMemOpNodeSetParams, 11070, (tn_cu_graphnode      \
+      node, const tn_cu_batch_node_params *params), (node, params))                                \
+    X(cuGraphExecBatchMemOpNodeSetParams, cuGraphExecBatchMemOpNodeSetParams, 11070,               \
+      (tn_cu_graphexec exec, tn_cu_graphnode node, const tn_cu_batch_node_params *params),         \
+      (exec, node, params))
 
 /* The driver's checkpoint of a whole process. Not simulated: no part of a program can see a
  * checkpoint happen. The contract suite calls these functions where the driver has them. */
@@ -410,6 +430,7 @@
 /* Every function that the simulator exports. */
 #define TN_CUDA_SIMULATED_FUNCTIONS(X) \
     TN_CUDA_LIBRARY_FUNCTIONS(X)                                                                   \
+    TN_CUDA_OPTIONAL_FUNCTIONS(X)                                                                  \
     TN_CUDA_PROGRAM_FUNCTIONS(X)                                                                   \
     TN_CUDA_CONTEXT_FUNCTIONS(X)                                                                   \
     TN_CUDA_MEMORY_FUNCTIONS(X)                                                                    \

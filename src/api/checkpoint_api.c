@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/call.h"
 #include "base/host.h"
+#include "checkpoint/contents.h"
 #include "pools/janitor.h"
 #include "tarn/checkpoint.h"
 
@@ -24,6 +25,8 @@ tarn_status tarn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_s
     status = tn_call_enter(&call);
     if (status == TARN_OK) {
         status = tn_checkpoint_take(pool, contents, tn_device_stream(device, stream), checkpoint);
+        if (status == TARN_OK)
+            tn_contents_await(*checkpoint);
         /* A callback may have released the pool: if the take failed, the call alone has kept it. */
         tn_released_check(device, status != TARN_OK);
     }
@@ -44,6 +47,8 @@ tarn_status tarn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream str
     status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_checkpoint_restore(checkpoint, tn_device_stream(call.device, stream), delta);
+    if (status == TARN_OK)
+        tn_contents_await(checkpoint);
     tn_history_stack = outer;
     return tn_leave(status);
 }

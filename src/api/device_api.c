@@ -16,6 +16,7 @@
 #include "pools/reclaim.h"
 #include "pools/sweep.h"
 #include "tarn/device.h"
+#include "tarn/host.h"
 #include "tarn/version.h"
 
 const char *tarn_version(void)
@@ -112,6 +113,21 @@ tarn_status tarn_device_default_pool(tarn_device *device, tarn_pool **pool)
     return TARN_OK;
 }
 
+tarn_status tarn_host_pool(tarn_device *device, tarn_pool **pool)
+{
+    tarn_status status;
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
+    if (pool == NULL)
+        return tn_bad_argument("pool is NULL: there is nowhere to put the handle");
+    status = tn_call_enter(&call);
+    if (status == TARN_OK)
+        status = tn_device_host_pool(device, pool);
+    return tn_leave(status);
+}
+
 tarn_status tarn_device_set_limit(tarn_device *device, size_t bytes)
 {
     TN_CALL(call);
@@ -151,6 +167,7 @@ tarn_status tarn_device_set_pinned_cache_limit(tarn_device *device, size_t bytes
     if (!tn_call_device(&call, device))
         return call.status;
     tn_pinned_set_limit(&device->gpu, tn_cache_bytes(bytes, TN_PINNED_CACHE_BYTES));
+    tn_memory_cache_set_limit(&device->host.cache, tn_cache_bytes(bytes, TN_PINNED_CACHE_BYTES));
     return tn_leave(tn_gpu_check(&device->gpu));
 }
 
@@ -179,7 +196,7 @@ tarn_status tarn_device_trim(tarn_device *device, size_t keep_bytes, size_t *fre
         return call.status;
     status = tn_call_enter(&call);
     if (status == TARN_OK)
-        status = tn_device_trim(device, keep_bytes, true, &freed);
+        status = tn_device_trim(device, false, keep_bytes, true, &freed);
     if (status == TARN_OK)
         status = tn_gpu_check(&device->gpu); /* did the driver refuse to take memory back? */
     if (status == TARN_OK && freed_bytes != NULL)

@@ -21,6 +21,7 @@ static const uint64_t history_sample_max = TN_TIB;
 
 #define REGION_RULE "a power of two from 1 GiB to 4 TiB"
 #define HISTORY_RULE "from 64 KiB to 64 GiB; 0: 16 MiB; or none: no history"
+#define OVERRUN_RULE "0, or a power of two from 1 to 512"
 #define SIZE_RULE "a number of bytes, or one with K, M, G or T behind it, below 8388608T"
 #define CACHE_RULE SIZE_RULE "; 0: 256 MiB; or none: no cache"
 
@@ -38,6 +39,11 @@ static bool is_history_bytes(uint64_t bytes)
 {
     return bytes == 0 || bytes == TARN_NO_HISTORY ||
            (bytes >= history_bytes_min && bytes <= history_bytes_max);
+}
+
+static bool is_overrun_alignment(uint64_t alignment)
+{
+    return alignment == 0 || (tn_is_power_of_two(alignment) && alignment <= TN_BLOCK_BYTES_MIN);
 }
 
 tarn_status tn_device_options_complete(tarn_device_options *options)
@@ -59,6 +65,8 @@ tarn_status tn_device_options_complete(tarn_device_options *options)
         return tn_bad_argument("history_stacks is not one of tarn_history_stacks");
     if (options->history_sample_bytes > history_sample_max)
         return tn_bad_argument("history_sample_bytes must be at most 1T");
+    if (!is_overrun_alignment(options->overrun_alignment))
+        return tn_bad_argument("overrun_alignment must be " OVERRUN_RULE);
     for (int i = 0; i < TARN_ROUNDUP_SIZES; i++) {
         if (!is_division(options->roundup_power2_divisions[i]))
             return tn_bad_argument("each of roundup_power2_divisions must be 0 or a power of two");
@@ -144,6 +152,14 @@ static bool read_history_sample(struct tn_words value, void *settings)
 
     return tn_words_size(value, &options->history_sample_bytes) &&
            options->history_sample_bytes <= history_sample_max;
+}
+
+static bool read_overrun(struct tn_words value, void *settings)
+{
+    tarn_device_options *options = settings;
+
+    return tn_words_number(value, &options->overrun_alignment) &&
+           is_overrun_alignment(options->overrun_alignment);
 }
 
 static bool read_region(struct tn_words value, void *settings)
@@ -269,6 +285,7 @@ static const struct tn_conf_key keys[] = {
     {"history_bytes", read_history, HISTORY_RULE},
     {"history_stacks", read_history_stacks, "none, caller, frames or unwind"},
     {"history_sample_bytes", read_history_sample, "up to 1T; 0: all allocations"},
+    {"overrun_alignment", read_overrun, OVERRUN_RULE},
     {"roundup_power2_divisions", read_divisions,
      "0 or a power of two below 2^32; or a list of such numbers for rising powers of two from 1 to 32768 "
      "(MiB), then for those above: [64:8,256:4,>:1]"},

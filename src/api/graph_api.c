@@ -86,6 +86,11 @@ tarn_status tarn_graph_adopt(tarn_pool *pool, tarn_driver_graph driver_graph, ta
         return call.status;
     if (driver_graph == NULL || graph == NULL)
         return tn_bad_argument("driver_graph or graph is NULL");
+    if (pool->in_host)
+        return tn_fail(TARN_ERR_WRONG_STATE,
+                       "pool '%s' has memory of the host, which holds nothing for graphs: name a "
+                       "pool of the device",
+                       pool->name);
     status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_graph_adopt(pool, driver_graph, graph);

@@ -9,9 +9,12 @@
 #include "heap/steady.h"
 #include "observe/segments.h"
 #include "pools/free.h"
+#include "pools/host_pool.h"
 #include "pools/labels.h"
+#include "pools/opening.h"
 #include "pools/pending.h"
 #include "pools/sweep.h"
+#include "tarn/host.h"
 #include "tarn/memory.h"
 
 static const uint64_t alignment_max = 2 * TN_MIB;
@@ -113,6 +116,37 @@ TN_HOT tarn_status tarn_pool_malloc(tarn_pool *pool, size_t bytes, size_t alignm
     return tn_leave(tn_serve(tn_pool_device(pool), pool, bytes, aligned, stream, address));
 }
 
+/* The first allocation of a device in page-locked memory. */
+static TN_RARE tarn_status make_host_pool(tarn_device *device, tarn_pool **pool)
+{
+    TN_CALL(call);
+
+    return tn_call_device(&call, device) ? tn_device_host_pool(device, pool) : call.status;
+}
+
+TN_HOT tarn_status tarn_host_malloc(tarn_device *device, size_t bytes, void **address)
+{
+    tarn_pool *pool;
+    tarn_status status;
+
+    if (TN_UNLIKELY(!tn_is_device(device)))
+        return tn_bad_handle("device");
+    if (TN_UNLIKELY(address == NULL || bytes - 1 >= TN_REQUEST_BYTES_MAX))
+        return allocate_nothing(bytes, TN_BLOCK_BYTES_MIN, address);
+    pool = atomic_load_explicit(&device->host.pool, memory_order_acquire);
+    if (TN_UNLIKELY(pool == NULL)) {
+        status = make_host_pool(device, &pool);
+        if (status != TARN_OK)
+            return tn_leave(status);
+    }
+    if (!tn_stacking_passes(&device->history.stacking, bytes))
+        return serve_pool_with_stack(pool, bytes, TN_BLOCK_BYTES_MIN, NULL, address,
+                                     TN_STACK_CALLER_HERE);
+    if (TN_UNLIKELY(!tn_device_is_quiet(device)))
+        return tn_leave(tn_serve_news(device, pool, bytes, TN_BLOCK_BYTES_MIN, NULL, address));
+    return tn_leave(tn_host_pool_allocate(pool, bytes, TN_BLOCK_BYTES_MIN, address));
+}
+
 tarn_status tarn_malloc_aligned(tarn_device *device, size_t bytes, size_t alignment,
                                 tarn_stream stream, void **address)
 {
@@ -199,7 +233,7 @@ static tarn_status serve_zeros(tarn_device *device, uint64_t bytes, tarn_stream 
 
     if (!tn_stacking_passes(&device->history.stacking, bytes))
         (void)take_stack(device, bytes, caller, frame);
-    tn_stacking_caller = caller;
+    tn_stacking_own.caller = caller;
     status = tn_serve(device, NULL, bytes, TN_BLOCK_BYTES_MIN, stream, made);
     tn_history_stack = outer;
     return status;

@@ -14,10 +14,20 @@
 #include "pools/end.h"
 #include "pools/grow.h"
 #include "pools/janitor.h"
+#include "pools/opening.h"
 #include "pools/reclaim.h"
 #include "pools/route.h"
 #include "pools/totals.h"
 #include "tarn/pool.h"
+
+/* Registered memory is of one kind, which all devices use. */
+static tarn_status open_registered(tarn_device *device, const struct tn_pool_settings *settings)
+{
+    if (settings->properties.exportable || settings->properties.rdma)
+        return tn_fail(TARN_ERR_NOT_SUPPORTED,
+                       "registered memory is neither exported nor made for GPUDirect RDMA");
+    return tn_device_open_pieces(device);
+}
 
 /* Reads the properties of the pool's memory from the options, and asks the driver about them. */
 static tarn_status read_properties(tarn_device *device, const tarn_pool_options *options,
@@ -29,8 +39,14 @@ static tarn_status read_properties(tarn_device *device, const tarn_pool_options 
     settings->properties =
         (struct tn_memory_properties){.exportable = options->exportable || shared,
                                       .rdma = options->gpu_direct_rdma,
-                                      .shared = shared};
+                                      .shared = shared,
+                                      .host = options->location != TARN_LOCATION_DEVICE,
+                                      .registered = options->location == TARN_LOCATION_REGISTERED};
+    if (settings->properties.registered)
+        return open_registered(device, settings);
     status = tn_gpu_check_properties(&device->gpu, settings->properties);
+    if (status == TARN_OK && settings->properties.host)
+        status = tn_gpu_others_mask(&device->gpu, &settings->peer_mask);
     for (size_t i = 0; i < options->peer_count && status == TARN_OK; i++) {
         uint64_t mask = 0;
 
@@ -59,6 +75,8 @@ tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *optio
         return tn_bad_argument("replay_order is not one of tarn_replay_order");
     if ((unsigned)chosen.guard > TARN_GUARD_REFUSE)
         return tn_bad_argument("guard is not one of tarn_guard");
+    if ((unsigned)chosen.location > TARN_LOCATION_REGISTERED)
+        return tn_bad_argument("location is not one of tarn_location");
     if ((chosen.flags & ~TARN_POOL_SHARED) != 0)
         return tn_bad_argument("flags has a bit that is no flag of a pool");
     if (chosen.name != NULL && strlen(chosen.name) > 31)

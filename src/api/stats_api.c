@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pools/janitor.h"
+#include "tarn/host.h"
 #include "tarn/stats.h"
 
 #include <string.h>
@@ -10,28 +11,29 @@
 #include "observe/stats.h"
 #include "pools/totals.h"
 
-/* Reads the statistics of a pool, or of a device where that is NULL. A struct of this version is
+/* Reads the statistics of a pool, or where that is NULL of a device, or of its memory of the host. A struct of this version is
  * written at once, for a copy takes a third of the reading. A large struct on the stack of a call
  * would hide a function's record that a jump has left (base/user_code.c), so one of another version
  * has a function of its own. */
-static TN_APART void read_known(tarn_device *device, tarn_pool *pool, bool walk, tarn_stats *known)
+static TN_APART void read_known(tarn_device *device, tarn_pool *pool, bool host, bool walk,
+                                tarn_stats *known)
 {
     if (pool != NULL)
         tn_pool_read_stats(pool, walk, known);
     else
-        tn_device_read_stats(device, walk, known);
+        tn_device_read_stats(device, host, walk, known);
 }
 
-static TN_RARE void read_other(tarn_device *device, tarn_pool *pool, tarn_stats *stats)
+static TN_RARE void read_other(tarn_device *device, tarn_pool *pool, bool host, tarn_stats *stats)
 {
     tarn_stats known;
 
     memset(&known, 0, sizeof known); /* padding is copied, too */
-    read_known(device, pool, stats->walk, &known);
+    read_known(device, pool, host, stats->walk, &known);
     tn_sized_write(TN_STATS, stats, &known);
 }
 
-static tarn_status read_stats(tarn_device *device, tarn_pool *pool, tarn_stats *stats)
+static tarn_status read_stats(tarn_device *device, tarn_pool *pool, bool host, tarn_stats *stats)
 {
     tarn_status status = tn_sized_check(TN_STATS, stats);
 
@@ -39,9 +41,9 @@ static tarn_status read_stats(tarn_device *device, tarn_pool *pool, tarn_stats *
         return status;
     tn_device_reap(device);
     if (stats->size == sizeof *stats)
-        read_known(device, pool, stats->walk, stats);
+        read_known(device, pool, host, stats->walk, stats);
     else
-        read_other(device, pool, stats);
+        read_other(device, pool, host, stats);
     return TARN_OK;
 }
 
@@ -51,7 +53,7 @@ tarn_status tarn_pool_stats(tarn_pool *pool, tarn_stats *stats)
 
     if (!tn_call_pool(&call, pool))
         return call.status;
-    return tn_leave(read_stats(pool->device, pool, stats));
+    return tn_leave(read_stats(pool->device, pool, false, stats));
 }
 
 tarn_status tarn_device_stats(tarn_device *device, tarn_stats *stats)
@@ -60,7 +62,16 @@ tarn_status tarn_device_stats(tarn_device *device, tarn_stats *stats)
 
     if (!tn_call_device(&call, device))
         return call.status;
-    return tn_leave(read_stats(device, NULL, stats));
+    return tn_leave(read_stats(device, NULL, false, stats));
+}
+
+tarn_status tarn_host_stats(tarn_device *device, tarn_stats *stats)
+{
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
+    return tn_leave(read_stats(device, NULL, true, stats));
 }
 
 tarn_status tarn_pool_reset_peaks(tarn_pool *pool)

@@ -44,6 +44,8 @@
  * KERNEL    the library's own kernels          loading them              all else
  * PINNED    page-locked memory that nobody     nothing                   all else
  *           has
+ * TEAM      a team's job, which threads touch  nothing                   all else
+ *           page-locked memory
  * INDEX     a device's index of its pools      nothing                   all else
  * RECORDS   one kind of recycled records       host allocation           all else
  * AWAKE     a device's lists of pools: those   nothing                   all else
@@ -79,6 +81,7 @@ enum tn_rank {
     TN_RANK_OPEN,
     TN_RANK_KERNEL,
     TN_RANK_PINNED,
+    TN_RANK_TEAM,
     TN_RANK_INDEX,
     TN_RANK_RECORDS,
     TN_RANK_AWAKE,

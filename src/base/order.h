@@ -20,6 +20,9 @@ struct tn_order {
 /* Belongs to no order: memory in which only recorded uses run. */
 #define TN_ORDER_NONE ((struct tn_order){UINT64_MAX - 1, 0})
 
+/* Of memory of the host: the order of the calling threads, whatever streams and captures do. */
+#define TN_ORDER_HOST ((struct tn_order){UINT64_MAX - 3, 0})
+
 static inline bool tn_order_equal(struct tn_order a, struct tn_order b)
 {
     return ((a.stream_id ^ b.stream_id) | (a.capture_id ^ b.capture_id)) == 0; /* one jump */

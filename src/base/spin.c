@@ -2,11 +2,14 @@
 #include "base/spin.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 #include "base/clock.h"
 
-enum { ROUNDS = 200 }; /* some microseconds */
+/* Pauses take some microseconds, and as many times more are lent to other threads. A nap takes 70: the
+ * system's timers are that coarse. */
+enum { PAUSES = 200, YIELDS = 100 };
 
 static void pause_a_little(void)
 {
@@ -22,8 +25,12 @@ void tn_spin_pause(unsigned rounds)
     const struct timespec nap = {0, 20000};
     int cancel;
 
-    if (rounds < ROUNDS) {
+    if (rounds < PAUSES) {
         pause_a_little();
+        return;
+    }
+    if (rounds < PAUSES + YIELDS) {
+        (void)sched_yield();
         return;
     }
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nanosleep heeds cancels */

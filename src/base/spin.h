@@ -2,7 +2,8 @@
 /* spin.h -- a lock for a few dozen instructions: an exchange takes the lock, a store gives it back.
  *
  * A thread that finds the lock taken looks again for as long as a short section lasts. Then the
- * thread sleeps between looks, for the holder may be suspended or in a longer section. Zeroed memory is
+ * thread lends the processor between looks, and sleeps in the end, for the holder may be suspended or
+ * in a longer section. Zeroed memory is
  * a free lock.
  *
  * Source: test and test-and-set, L. Rudolph and Z. Segall, Dynamic decentralized cache schemes for

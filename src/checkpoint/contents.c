@@ -35,6 +35,7 @@
 #include "pools/allocate.h"
 #include "pools/device.h"
 #include "pools/free.h"
+#include "pools/lone.h"
 
 /* The layout of a checkpoint's memory: on the device, and in page-locked memory. */
 struct plan {
@@ -89,7 +90,7 @@ static struct tn_block *lock_memory(tarn_device *device, void *memory)
 
     TN_ASSERT(tn_lock_none_held());
     tn_pool_lock(pool);
-    block = tn_live_find(pool, (uint64_t)(uintptr_t)memory);
+    block = tn_lone_find(pool, (uint64_t)(uintptr_t)memory);
     TN_ASSERT(block != NULL && block->state == TN_BLOCK_LIVE); /* nobody else frees it */
     return block;
 }
@@ -456,6 +457,20 @@ tarn_status tn_contents_verify(tarn_checkpoint *checkpoint, tarn_stream stream,
     status = compare(checkpoint, made.answers->address);
     end_verification(device, &made, true);
     return status;
+}
+
+void tn_contents_await(const tarn_checkpoint *checkpoint)
+{
+    struct tn_gpu *gpu = &checkpoint->pool->device->gpu;
+
+    TN_ASSERT(tn_lock_none_held());
+    if (!checkpoint->pool->in_host || checkpoint->contents == NULL)
+        return;
+    if (checkpoint->used == NULL || tn_event_wait(gpu, checkpoint->used) != TN_EVENT_DONE) {
+        tarn_status status = tn_gpu_wait_idle(gpu);
+
+        (void)status; /* a refusal has lost the device, or is latched */
+    }
 }
 
 void tn_contents_drop(tarn_checkpoint *checkpoint)

@@ -46,6 +46,10 @@ void tn_contents_add_use(tarn_checkpoint *checkpoint, struct tn_use *use);
 TARN_MUST_CHECK tarn_status tn_contents_verify(tarn_checkpoint *checkpoint, tarn_stream stream,
                                                struct tn_order order);
 
+/* Waits for the last copies, where the process itself uses the pool's memory: what it frees may be
+ * written at once. No lock may be held. */
+void tn_contents_await(const tarn_checkpoint *checkpoint);
+
 void tn_contents_drop(tarn_checkpoint *checkpoint);
 
 #endif

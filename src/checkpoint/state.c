@@ -21,6 +21,7 @@
 #include "graphs/replay_visits.h"
 #include "pools/arenas.h"
 #include "pools/handover.h"
+#include "pools/pieces.h"
 
 static atomic_uint_fast64_t last_number; /* of a checkpoint, in the process */
 static struct tn_records checkpoint_records =
@@ -506,6 +507,11 @@ tarn_status tn_checkpoint_take(tarn_pool *pool, tarn_contents contents, tarn_str
     if (pool->is_default)
         return tn_fail(TARN_ERR_WRONG_STATE, "the default pool serves everyone: restoring it would "
                                              "free the blocks of others; use a private pool");
+    if (tn_pool_has_pieces(pool))
+        return tn_fail(TARN_ERR_NOT_SUPPORTED,
+                       "pool '%s' has registered memory, which a checkpoint cannot keep at its "
+                       "addresses",
+                       pool->name);
     status = tn_checkpoint_check_routes(pool);
     if (status == TARN_OK && contents != TARN_CONTENTS_NONE)
         status = tn_checkpoint_check_stream(pool, stream, true, &on.order);

@@ -101,6 +101,21 @@ tarn_status tn_use_note(struct tn_streams *streams, struct tn_block *block, tn_c
     return TARN_OK;
 }
 
+void tn_use_withdraw(struct tn_streams *streams, struct tn_block *block, struct tn_order order)
+{
+    struct tn_use **link = block->may_have_claims ? &tn_block_cold(block)->uses : NULL;
+    struct tn_use *use;
+
+    TN_ASSERT(block->state == TN_BLOCK_LIVE);
+    while (link != NULL && *link != NULL && !tn_order_equal((*link)->order, order))
+        link = &(*link)->next;
+    if (link == NULL || *link == NULL)
+        return;
+    use = *link;
+    *link = use->next;
+    tn_use_end(streams, use);
+}
+
 size_t tn_uses_count(const struct tn_block *block)
 {
     size_t count = 0;

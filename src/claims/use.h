@@ -36,6 +36,9 @@ void tn_block_note_claims(struct tn_block *block);
 TARN_MUST_CHECK tarn_status tn_use_note(struct tn_streams *streams, struct tn_block *block,
                                         tn_cu_stream stream, struct tn_order order);
 
+/* Takes back a note of the order on the LIVE block; no effect where there is none. */
+void tn_use_withdraw(struct tn_streams *streams, struct tn_block *block, struct tn_order order);
+
 /* A noted use of no block yet. HOST_MEMORY, DEVICE_LOST, DRIVER. */
 TARN_MUST_CHECK tarn_status tn_use_make(struct tn_streams *streams, tn_cu_stream stream,
                                         struct tn_order order, struct tn_use **use);

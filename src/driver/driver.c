@@ -26,14 +26,19 @@ static tarn_status resolve(struct tn_driver *table, tn_pfn_cuGetProcAddress get_
         const char *name;
         int version;
         size_t offset;
+        bool optional;
     } functions[] = {
 #define FUNCTION_ROW(name, symbol, version, parameters, names)                                     \
-    {#name, version, offsetof(struct tn_driver, name)},
+    {#name, version, offsetof(struct tn_driver, name), false},
         TN_CUDA_LIBRARY_FUNCTIONS(FUNCTION_ROW)
 #undef FUNCTION_ROW
+#define FUNCTION_ROW(name, symbol, version, parameters, names)                                     \
+    {#name, version, offsetof(struct tn_driver, name), true},
+            TN_CUDA_OPTIONAL_FUNCTIONS(FUNCTION_ROW)
+#undef FUNCTION_ROW
 #define VERSION_ROW(own, name, symbol, version, parameters, names)                                 \
-    {#name, version, offsetof(struct tn_driver, own)},
-            TN_CUDA_LIBRARY_VERSIONS(VERSION_ROW)
+    {#name, version, offsetof(struct tn_driver, own), false},
+                TN_CUDA_LIBRARY_VERSIONS(VERSION_ROW)
 #undef VERSION_ROW
     };
 
@@ -43,6 +48,8 @@ static tarn_status resolve(struct tn_driver *table, tn_pfn_cuGetProcAddress get_
         tn_cu_result result = get_address(functions[i].name, &address, functions[i].version,
                                           TN_CU_GET_PROC_ADDRESS_LEGACY_STREAM, &found);
 
+        if ((result != TN_CUDA_SUCCESS || address == NULL) && functions[i].optional)
+            continue;
         if (result != TN_CUDA_SUCCESS || address == NULL)
             return tn_fail(TARN_ERR_DRIVER_TOO_OLD,
                            "the CUDA driver has no %s of version %d.%d; install a driver of CUDA "

@@ -15,6 +15,7 @@
 struct tn_driver {
 #define TN_DRIVER_FIELD(name, symbol, version, parameters, names) tn_pfn_##name name;
     TN_CUDA_LIBRARY_FUNCTIONS(TN_DRIVER_FIELD)
+    TN_CUDA_OPTIONAL_FUNCTIONS(TN_DRIVER_FIELD) /* NULL where the driver lacks the function */
 #undef TN_DRIVER_FIELD
 #define TN_DRIVER_FIELD(own, name, symbol, version, parameters, names) tn_pfn_##own own;
     TN_CUDA_LIBRARY_VERSIONS(TN_DRIVER_FIELD)

@@ -64,6 +64,7 @@ struct tn_gpu {
     tn_cu_device device;      /* immutable */
     tn_cu_context context;    /* immutable; the primary context, retained */
     size_t total_bytes;       /* immutable */
+    atomic_int host_node;     /* the NUMA node near the device; asked with the first host memory */
     char name[128];           /* immutable */
     _Atomic(const char *) poison_call;
     /* one waiter at a time; no other lock is taken inside, except contexts_lock */

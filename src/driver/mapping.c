@@ -41,6 +41,9 @@ static tn_cu_allocation_prop allocation_properties(const struct tn_gpu *gpu,
     prop.type = TN_CU_MEM_ALLOCATION_TYPE_PINNED;
     prop.location.type = TN_CU_MEM_LOCATION_TYPE_DEVICE;
     prop.location.id = gpu->device;
+    if (properties.host)
+        prop.location = (tn_cu_location){.type = TN_CU_MEM_LOCATION_TYPE_HOST_NUMA,
+                                         .id = atomic_load(&gpu->host_node)};
     if (properties.exportable)
         prop.requested_handle_types = TN_CU_MEM_HANDLE_TYPE_POSIX_FD;
     prop.alloc_flags.gpu_direct_rdma_capable = properties.rdma;
@@ -61,6 +64,11 @@ tarn_status tn_gpu_granularity(struct tn_gpu *gpu, uint64_t *bytes)
     return TARN_OK;
 }
 
+static const char *mapping_what(bool host)
+{
+    return host ? "mapping page-locked memory" : "mapping device memory";
+}
+
 tarn_status tn_gpu_create_memory(struct tn_gpu *gpu, uint64_t bytes,
                                  struct tn_memory_properties properties, tn_cu_memhandle *handle)
 {
@@ -70,7 +78,7 @@ tarn_status tn_gpu_create_memory(struct tn_gpu *gpu, uint64_t bytes,
 
     tn_gpu_count(gpu, TN_CALL_CREATE);
     if (result != TN_CUDA_SUCCESS)
-        return tn_gpu_failed(gpu, result, "mapping device memory", "cuMemCreate");
+        return tn_gpu_failed(gpu, result, mapping_what(properties.host), "cuMemCreate");
     *handle = created;
     return TARN_OK;
 }
@@ -118,24 +126,28 @@ static tn_cu_access_desc access_of(int ordinal, int flags)
 }
 
 tarn_status tn_gpu_map(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, tn_cu_memhandle handle,
-                       uint64_t peer_mask)
+                       uint64_t peer_mask, bool host)
 {
-    tn_cu_access_desc access[TN_GPU_PEERS_MAX + 1];
+    tn_cu_access_desc access[TN_GPU_PEERS_MAX + 2]; /* the device and the host, too */
     size_t count = 0;
     tarn_status status;
     tn_cu_result result = gpu->driver->cuMemMap(address, bytes, 0, handle, 0);
 
     tn_gpu_count(gpu, TN_CALL_MAP);
     if (result != TN_CUDA_SUCCESS)
-        return tn_gpu_failed(gpu, result, "mapping device memory", "cuMemMap");
+        return tn_gpu_failed(gpu, result, mapping_what(host), "cuMemMap");
     access[count++] = access_of(gpu->device, TN_CU_MEM_ACCESS_READWRITE);
+    if (host) {
+        access[count] = access_of(atomic_load(&gpu->host_node), TN_CU_MEM_ACCESS_READWRITE);
+        access[count++].location.type = TN_CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    }
     for (uint64_t peers = peer_mask; peers != 0; peers &= peers - 1)
         access[count++] = access_of(__builtin_ctzll(peers), TN_CU_MEM_ACCESS_READWRITE);
     tn_gpu_count(gpu, TN_CALL_SET_ACCESS);
     result = gpu->driver->cuMemSetAccess(address, bytes, access, count);
     if (result == TN_CUDA_SUCCESS)
         return TARN_OK;
-    status = tn_gpu_failed(gpu, result, "mapping device memory", "cuMemSetAccess");
+    status = tn_gpu_failed(gpu, result, mapping_what(host), "cuMemSetAccess");
     tn_gpu_unmap(gpu, address, bytes);
     return status;
 }
@@ -163,11 +175,32 @@ void tn_gpu_remove_access(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, 
     tn_gpu_teardown(gpu, gpu->driver->cuMemSetAccess(address, bytes, &access, 1), "cuMemSetAccess");
 }
 
+/* A host without nodes has all memory on the first. */
+static tarn_status find_host_node(struct tn_gpu *gpu)
+{
+    int node = 0;
+    tn_cu_result result =
+        gpu->driver->cuDeviceGetAttribute(&node, TN_CU_ATTR_HOST_NUMA_ID, gpu->device);
+
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "asking for the device's node", "cuDeviceGetAttribute");
+    atomic_store(&gpu->host_node, node > 0 ? node : 0);
+    return TARN_OK;
+}
+
 tarn_status tn_gpu_check_properties(struct tn_gpu *gpu, struct tn_memory_properties properties)
 {
     tarn_status status = TARN_OK;
 
-    if (properties.exportable)
+    if (properties.host)
+        status = tn_gpu_require_attribute(gpu, TN_CU_ATTR_HOST_NUMA_VMM_SUPPORTED,
+                                          "page-locked memory of the host that can be mapped");
+    if (status == TARN_OK && properties.host)
+        status = find_host_node(gpu);
+    if (status == TARN_OK && properties.host && properties.rdma)
+        status = tn_fail(TARN_ERR_NOT_SUPPORTED,
+                         "GPUDirect RDMA is for memory of devices: page-locked memory needs none");
+    if (status == TARN_OK && properties.exportable)
         status = tn_gpu_require_attribute(gpu, TN_CU_ATTR_HANDLE_TYPE_POSIX_FD_SUPPORTED,
                                           "memory that file descriptors can be exported for");
     if (status == TARN_OK && properties.rdma)
@@ -202,6 +235,31 @@ tarn_status tn_gpu_peer_mask(struct tn_gpu *gpu, int peer, uint64_t *mask)
         return tn_fail(TARN_ERR_NOT_SUPPORTED, "device %d cannot use memory of device %d", peer,
                        gpu->ordinal);
     *mask = peer != gpu->ordinal ? (uint64_t)1 << peer : 0;
+    return TARN_OK;
+}
+
+tarn_status tn_gpu_others_mask(struct tn_gpu *gpu, uint64_t *mask)
+{
+    int count = 0;
+    uint64_t others = 0;
+    const char *call = "cuDeviceGetCount";
+    tn_cu_result result = gpu->driver->cuDeviceGetCount(&count);
+
+    for (int i = 0; i < count && i < TN_GPU_PEERS_MAX && result == TN_CUDA_SUCCESS; i++) {
+        tn_cu_device device = 0;
+        int maps = 0;
+
+        call = "cuDeviceGet";
+        result = gpu->driver->cuDeviceGet(&device, i);
+        if (result != TN_CUDA_SUCCESS || i == gpu->ordinal)
+            continue;
+        call = "cuDeviceGetAttribute";
+        result = gpu->driver->cuDeviceGetAttribute(&maps, TN_CU_ATTR_VMM_SUPPORTED, device);
+        others |= (uint64_t)(maps != 0) << i;
+    }
+    if (result != TN_CUDA_SUCCESS)
+        return tn_gpu_failed(gpu, result, "asking which devices there are", call);
+    *mask = others;
     return TARN_OK;
 }
 

@@ -13,6 +13,8 @@ struct tn_memory_properties {
     bool exportable; /* by POSIX file descriptor */
     bool rdma;       /* for GPUDirect RDMA */
     bool shared;     /* with other processes: it stays where it is, and in its pool; exportable */
+    bool host;       /* page-locked memory of the host, on the device's NUMA node */
+    bool registered; /* of the host: the process's own pages, which the driver has page-locked */
 };
 
 enum { TN_GPU_PEERS_MAX = 64 };
@@ -26,7 +28,7 @@ void tn_gpu_free_addresses(struct tn_gpu *gpu, uint64_t address, uint64_t bytes)
 /* The unit of chunk sizes and addresses. */
 TARN_MUST_CHECK tarn_status tn_gpu_granularity(struct tn_gpu *gpu, uint64_t *bytes);
 
-/* Physical memory, mapped nowhere.
+/* Physical memory, mapped nowhere. DEVICE_MEMORY also where the host has no memory left.
  *   DEVICE_MEMORY, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_gpu_create_memory(struct tn_gpu *gpu, uint64_t bytes,
                                                  struct tn_memory_properties properties,
@@ -44,10 +46,10 @@ TARN_MUST_CHECK tarn_status tn_gpu_import_memory(struct tn_gpu *gpu, int descrip
                                                  tn_cu_memhandle *handle);
 
 /* Maps the whole handle at the address and makes the mapping readable and writable for the device
- * and its peers, all in one call.
+ * and its peers, all in one call; host: for the process, too.
  *   DEVICE_MEMORY, DEVICE_LOST, DRIVER: the handle is mapped nowhere */
 TARN_MUST_CHECK tarn_status tn_gpu_map(struct tn_gpu *gpu, uint64_t address, uint64_t bytes,
-                                       tn_cu_memhandle handle, uint64_t peer_mask);
+                                       tn_cu_memhandle handle, uint64_t peer_mask, bool host);
 void tn_gpu_unmap(struct tn_gpu *gpu, uint64_t address, uint64_t bytes);
 
 /* Gives another device access to one handle's mapping, or takes the access back.
@@ -64,6 +66,10 @@ TARN_MUST_CHECK tarn_status tn_gpu_check_properties(struct tn_gpu *gpu,
  *   INVALID_ARGUMENT: no such device; NOT_SUPPORTED: the peer cannot reach this device's memory;
  *   DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_gpu_peer_mask(struct tn_gpu *gpu, int peer, uint64_t *mask);
+
+/* The mask of all other devices which map memory: each of them can use memory of the host.
+ *   DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_gpu_others_mask(struct tn_gpu *gpu, uint64_t *mask);
 
 /* Free and total bytes by the driver's answer; both 0 when the driver does not answer. */
 void tn_gpu_memory_info(struct tn_gpu *gpu, size_t *free_bytes, size_t *total_bytes);

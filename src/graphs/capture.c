@@ -47,6 +47,12 @@ static tarn_status check_stream(tarn_pool *pool, tarn_stream stream)
                                                   "create a stream");
     if (pool->is_default)
         return tn_fail(TARN_ERR_WRONG_STATE, "a capture needs a private pool, not the default one");
+    if (pool->in_host)
+        return tn_fail(
+            TARN_ERR_WRONG_STATE,
+            "pool '%s' has memory of the host, which captures use without a route: begin "
+            "into a pool of the device",
+            pool->name);
     status = tn_stream_look(&pool->device->gpu, stream, TN_STREAM_GRAPH, &state);
     if (status != TARN_OK)
         return status;

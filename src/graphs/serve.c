@@ -25,9 +25,11 @@
 #include "pools/arena_table.h"
 #include "pools/entry.h"
 #include "pools/free.h"
+#include "pools/host_pool.h"
 #include "pools/janitor.h"
 #include "pools/loans.h"
 #include "pools/pending.h"
+#include "pools/pieces.h"
 #include "pools/proofs.h"
 #include "pools/reserve.h"
 #include "pools/sweep.h"
@@ -221,9 +223,12 @@ static TN_APART tarn_status pin_and_allocate(tarn_pool *pool, uint64_t bytes, ui
 TN_HOT tarn_status tn_serve_pool(tarn_device *device, tarn_pool *pool, uint64_t bytes,
                                  uint64_t alignment, tarn_stream stream, void **address)
 {
-    struct tn_arena *expected = tn_arena_expect(pool, stream);
+    struct tn_arena *expected;
     uint64_t id;
 
+    if (TN_UNLIKELY(pool->in_host))
+        return tn_host_pool_allocate(pool, bytes, alignment, address);
+    expected = tn_arena_expect(pool, stream);
     if (TN_UNLIKELY(!tn_stream_is_idle(&device->gpu, stream, &id)))
         return look_and_serve(device, pool, bytes, alignment, stream, address);
     see_end(device);
@@ -257,6 +262,8 @@ tarn_status tn_serve_news(tarn_device *device, tarn_pool *pool, uint64_t bytes, 
         return status;
     if (pool == NULL && !tn_route_is_any(&device->routes))
         pool = device->default_pool;
+    if (pool != NULL && pool->in_host)
+        return tn_host_pool_allocate(pool, bytes, alignment, address);
     return look_and_serve(device, pool, bytes, alignment, stream, address);
 }
 
@@ -265,6 +272,10 @@ tarn_status tn_serve_reserve(tarn_pool *pool, uint64_t bytes, tarn_stream stream
     struct tn_stream_state state;
     tarn_status status;
 
+    if (tn_pool_has_pieces(pool))
+        return tn_pieces_provide(pool->device, bytes);
+    if (pool->in_host)
+        return tn_pool_reserve(pool, bytes, NULL, TN_ORDER_HOST);
     stream = tn_device_stream(pool->device, stream);
     status = tn_stream_look(&pool->device->gpu, stream, TN_STREAM_GRAPH, &state);
     if (status != TARN_OK)
@@ -286,7 +297,7 @@ static tarn_status admit_use(tarn_pool *pool, tarn_stream stream, struct tn_orde
 {
     tarn_status status = TARN_OK;
 
-    if (!pool->is_default || pool->device->unrouted == TARN_UNROUTED_ALLOW)
+    if (!pool->is_default || pool->in_host || pool->device->unrouted == TARN_UNROUTED_ALLOW)
         status = tn_capture_admit(pool, stream, order, 0);
     return status == TARN_ERR_CAPTURE_BROKEN ? TARN_OK
                                              : status; /* it is over: no use of it is left */
@@ -309,17 +320,57 @@ struct told_use {
     struct tn_order order;
 };
 
-static tarn_status note_use(void *address, tarn_stream stream, const char *name,
+/* Locks the pool of the LIVE block to be recorded. Programs name memory of the host by any address
+ * in it, as parts of a larger buffer. */
+static tarn_status lock_to_note(uint64_t address, bool frees, tarn_pool **pool,
+                                struct tn_block **block)
+{
+    tarn_status status = tn_pool_lock_block(address, true, pool, block);
+
+    if (status != TARN_ERR_INNER_ADDRESS || frees ||
+        tn_pool_lock_around(address, pool, block) != TARN_OK)
+        return status;
+    if ((*pool)->in_host)
+        return TARN_OK;
+    tn_pool_unlock(*pool);
+    return tn_pool_lock_block(address, true, pool, block); /* for its sentence */
+}
+
+/* Admits the capture of a use in the block of the locked pool. Leaves the pool locked, or unlocked
+ * where the use is refused. noted: the use is new: a refusal takes it back. */
+static tarn_status admit_noted(uint64_t at, bool frees, const struct told_use *told, bool noted,
+                               tarn_pool **pool, struct tn_block **block)
+{
+    tarn_pool *const of = *pool;
+    tarn_status refused;
+    tarn_status status;
+
+    tn_pool_pin(of);
+    tn_pool_unlock(of);
+    refused = admit_use(of, told->stream, told->order);
+    tn_pool_unpin(of);
+    if (refused != TARN_OK && !noted)
+        return refused;
+    status = lock_to_note(at, frees, pool, block);
+    if (refused == TARN_OK || status != TARN_OK)
+        return refused == TARN_OK ? status : refused;
+    tn_use_withdraw(&of->device->streams, *block, told->order);
+    tn_pool_unlock(*pool);
+    return refused;
+}
+
+static tarn_status note_use(void *address, tarn_stream stream, const char *name, bool frees,
                             struct told_use *told)
 {
     uint64_t at = (uint64_t)(uintptr_t)address;
+    const struct tn_use *before;
     struct tn_stream_state state;
     struct tn_block *block;
     tarn_pool *pool;
     tarn_status status;
 
     TN_ASSERT(tn_lock_none_held());
-    status = tn_pool_lock_block(at, true, &pool, &block);
+    status = lock_to_note(at, frees, &pool, &block);
     if (status != TARN_OK)
         return status;
     stream = tn_device_stream(pool->device, stream);
@@ -328,18 +379,17 @@ static tarn_status note_use(void *address, tarn_stream stream, const char *name,
         status = tn_stream_look(&pool->device->gpu, stream, TN_STREAM_GRAPH, &state);
     if (status == TARN_OK && state.broken)
         return refuse_use(pool, block, state.order.stream_id, name);
+    before = status == TARN_OK ? tn_block_uses(block) : NULL;
+    if (status == TARN_OK)
+        status = tn_use_note(&pool->device->streams, block, stream, state.order);
     if (status == TARN_OK && state.captured) {
-        tn_pool_pin(pool);
-        tn_pool_unlock(pool);
-        status = admit_use(pool, stream, state.order);
-        tn_pool_unpin(pool);
-        if (status == TARN_OK)
-            status = tn_pool_lock_block(at, true, &pool, &block);
+        bool noted = tn_block_uses(block) != before;
+
+        status =
+            admit_noted(at, frees, &(struct told_use){stream, state.order}, noted, &pool, &block);
         if (status != TARN_OK)
             return status;
     }
-    if (status == TARN_OK)
-        status = tn_use_note(&pool->device->streams, block, stream, state.order);
     if (status == TARN_OK)
         tn_pool_note(pool, TN_NOTE_STREAM_USED,
                      TN_OPERANDS(block->sequence, state.order.stream_id, state.order.capture_id));
@@ -353,7 +403,7 @@ tarn_status tn_serve_use(void *address, tarn_stream stream, const char *name)
 {
     struct told_use told;
 
-    return note_use(address, stream, name, &told);
+    return note_use(address, stream, name, false, &told);
 }
 
 /* The arena which the block's stream allocates from, if the last use is on this stream; else
@@ -429,7 +479,7 @@ tarn_status tn_serve_free(void *address)
 tarn_status tn_serve_free_on(void *address, tarn_stream stream)
 {
     struct told_use told;
-    tarn_status status = note_use(address, stream, "tarn_free_on", &told);
+    tarn_status status = note_use(address, stream, "tarn_free_on", true, &told);
 
     return status == TARN_OK ? serve_free(address, &told) : status;
 }

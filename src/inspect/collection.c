@@ -8,12 +8,30 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "vmm/host_region.h"
 
 enum { NODES_AHEAD = 8 };
 
 tarn_status tn_collection_no_memory(void)
 {
     return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for what a graph refers to");
+}
+
+/* Adds the regions of registered memory behind the others, as far as the list has room; returns the
+ * count of all. */
+static size_t add_of_host(struct tn_collection *collection, struct tn_regions *regions,
+                          size_t count)
+{
+    struct tn_host_regions *of_host = atomic_load(&regions->of_host);
+    const struct tn_host_region *region = of_host != NULL ? tn_host_regions_first(of_host) : NULL;
+
+    for (; region != NULL; region = region->next) {
+        if (count < collection->region_capacity)
+            collection->regions[count] =
+                (struct tn_range){region->base, region->slot_count * TN_SLOT_BYTES};
+        count += 1;
+    }
+    return count;
 }
 
 tarn_status tn_collection_add_regions(struct tn_collection *collection, struct tn_regions *regions)
@@ -24,6 +42,7 @@ tarn_status tn_collection_add_regions(struct tn_collection *collection, struct t
             return tn_collection_no_memory();
         collection->region_count =
             tn_regions_list(regions, collection->regions, collection->region_capacity);
+        collection->region_count = add_of_host(collection, regions, collection->region_count);
     } while (collection->region_count > collection->region_capacity);
     return TARN_OK;
 }

@@ -10,6 +10,7 @@
 #include "observe/pool_check.h"
 #include "pools/arena_table.h"
 #include "pools/device.h"
+#include "pools/pieces.h"
 
 /* P25 */
 static tarn_status check_watches(const tarn_pool *pool, const struct tn_block *block,
@@ -94,6 +95,25 @@ static tarn_status check_asleep(const tarn_pool *pool)
     return TARN_OK;
 }
 
+/* P41 */
+static tarn_status check_pieces(const tarn_pool *pool)
+{
+    for (const struct tn_segment *segment = tn_pool_first_segment(pool);
+         segment != NULL && tn_pool_has_pieces(pool);
+         segment = tn_pool_next_segment(pool, segment)) {
+        const struct tn_chunk *chunk = tn_segment_chunk_at(segment, 0);
+        const struct tn_memory *memory = chunk != NULL ? chunk->memory : segment->aside;
+
+        TN_EXPECT_EQUAL("P41", "the memory of a piece's segment", (uintptr_t)segment->aside,
+                        chunk != NULL ? 0 : (uintptr_t)memory);
+        TN_EXPECT_EQUAL("P41", "where a piece is", memory != NULL ? memory->address : 0,
+                        segment->base);
+        TN_EXPECT_EQUAL("P41", "the chunks of a piece's segment", segment->chunk_count,
+                        chunk != NULL);
+    }
+    return TARN_OK;
+}
+
 /* P39 */
 static tarn_status check_dormant(const tarn_pool *pool)
 {
@@ -130,5 +150,7 @@ tarn_status tn_pool_check(tarn_pool *pool)
         status = check_asleep(pool);
     if (status == TARN_OK)
         status = check_dormant(pool);
+    if (status == TARN_OK)
+        status = check_pieces(pool);
     return status == TARN_OK ? tn_streams_check(&pool->device->streams) : status;
 }

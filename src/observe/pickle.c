@@ -24,17 +24,12 @@ enum opcode {
     APPENDS = 'e',
     EMPTY_DICT = '}',
     SETITEMS = 'u',
-    BININT = 'J',  /* four bytes, signed */
-    BININT1 = 'K', /* one byte */
-    BININT2 = 'M', /* two bytes */
-    LONG1 = 0x8a,  /* a count, and as many bytes, signed */
     BINFLOAT = 'G',
     NEWTRUE = 0x88,
     NEWFALSE = 0x89,
     TUPLE2 = 0x86,
     BINUNICODE = 'X',
     BINPUT = 'q',
-    BINGET = 'h',
     LONG_BINPUT = 'r',
     LONG_BINGET = 'j',
 };
@@ -147,27 +142,30 @@ void tn_pickle_end_dict(struct tn_pickle *pickle)
     end(pickle, SETITEMS);
 }
 
-/* The bytes of a number in two's complement: the highest bit of the last one is the sign. */
-static size_t bytes_of(int64_t value)
+unsigned char *tn_pickle_room(struct tn_pickle *pickle, size_t bytes)
 {
-    const uint64_t magnitude = value < 0 ? ~(uint64_t)value : (uint64_t)value;
+    TN_ASSERT(bytes + sizeof(uint64_t) <= TN_PICKLE_BYTES);
+    if (TN_UNLIKELY(pickle->used + bytes + sizeof(uint64_t) > TN_PICKLE_BYTES))
+        flush(pickle);
+    return pickle->buffer + pickle->used;
+}
 
-    TN_ASSERT(magnitude <= INT64_MAX);
-    return magnitude == 0 ? 1 : (tn_log2_floor(magnitude) + 1) / 8 + 1;
+unsigned char *tn_pickle_write_new_word(struct tn_pickle *pickle, unsigned char *at,
+                                        unsigned number, const char *text)
+{
+    const size_t length = strlen(text);
+
+    TN_ASSERT(length <= TN_PICKLE_WORD_BYTES);
+    at = tn_pickle_write_few(at, length << 8 | BINUNICODE, 5);
+    memcpy(at, text, length);
+    pickle->known[number] = true;
+    return tn_pickle_write_few(at + length, (uint64_t)number << 8 | BINPUT, 2);
 }
 
 void tn_pickle_integer(struct tn_pickle *pickle, int64_t value)
 {
-    if (value >= 0 && value <= UINT8_MAX) {
-        put_with(pickle, BININT1, (uint64_t)value, 1);
-    } else if (value >= 0 && value <= UINT16_MAX) {
-        put_with(pickle, BININT2, (uint64_t)value, 2);
-    } else if (value >= INT32_MIN && value <= INT32_MAX) {
-        put_with(pickle, BININT, (uint64_t)value, 4);
-    } else {
-        put_with(pickle, LONG1, bytes_of(value), 1);
-        put_few(pickle, (uint64_t)value, bytes_of(value));
-    }
+    tn_pickle_end_room(
+        pickle, tn_pickle_write_integer(tn_pickle_room(pickle, TN_PICKLE_VALUE_BYTES), value));
 }
 
 /* The highest byte first. */
@@ -203,14 +201,9 @@ void tn_pickle_string(struct tn_pickle *pickle, const char *text)
 
 void tn_pickle_word(struct tn_pickle *pickle, unsigned number, const char *text)
 {
-    TN_ASSERT(number < TN_PICKLE_WORDS);
-    if (TN_LIKELY(pickle->known[number])) {
-        put_with(pickle, BINGET, number, 1);
-        return;
-    }
-    tn_pickle_string(pickle, text);
-    put_with(pickle, BINPUT, number, 1);
-    pickle->known[number] = true;
+    unsigned char *at = tn_pickle_room(pickle, TN_PICKLE_VALUE_BYTES);
+
+    tn_pickle_end_room(pickle, tn_pickle_write_word(pickle, at, number, text));
 }
 
 void tn_pickle_keep(struct tn_pickle *pickle, uint32_t number)

@@ -30,20 +30,39 @@ struct tn_recall_cut {
     uint64_t at;
 };
 
-enum { TABLES_IN_PART = TN_RING_FIRST_PART_BYTES / TN_HISTORY_TABLE_BYTES, AHEAD = 8 };
+enum { TABLES_IN_PART = TN_RING_FIRST_PART_BYTES / TN_HISTORY_TABLE_BYTES, AHEAD = 24 };
 
 static uint64_t load(const atomic_uint_fast64_t *word)
 {
     return atomic_load_explicit(word, memory_order_acquire);
 }
 
-/* Calls the function with each entry of a table of these pools. A table that was theirs comes once
- * more, without numbers. False: the function's answer. */
-typedef bool (*entry_visitor)(struct tn_recall *recall, const struct tn_history_entry *entry,
-                              uint64_t number, size_t place);
+/* The entry's block; number 0: the block is being freed. */
+static struct tn_recalled_block read_entry(const struct tn_history_entry *entry, uint64_t number,
+                                           size_t place)
+{
+    struct tn_recalled_block block = {
+        .number = number,
+        .address = load(&entry->address),
+        .requested = load(&entry->requested),
+        .units = (uint32_t)load(&entry->units),
+        .stack = (uint32_t)load(&entry->stack),
+        .tag = tn_history_tag(entry, number),
+        .place = (uint32_t)place,
+    };
+
+    if (load(&entry->number) != number)
+        block.number = 0;
+    return block;
+}
+
+/* Called with each table of these pools. A table of theirs that was given back comes once more, and
+ * its entries have no numbers. False: no memory. */
+typedef bool (*table_visitor)(struct tn_recall *recall, const struct tn_history_table *table,
+                              size_t place, bool is_theirs);
 
 static bool visit_table(struct tn_recall *recall, const struct tn_history_table *table,
-                        size_t place, entry_visitor visitor)
+                        size_t place, table_visitor visitor)
 {
     bool *was_theirs = &recall->were_theirs[place / TN_HISTORY_ENTRIES];
     const uint64_t pool = load(&table->pool);
@@ -52,17 +71,10 @@ static bool visit_table(struct tn_recall *recall, const struct tn_history_table 
     if (!is_theirs && !*was_theirs)
         return true;
     *was_theirs = is_theirs;
-    for (size_t i = 0; i < TN_HISTORY_ENTRIES; i++) {
-        const struct tn_history_entry *entry = &table->entries[i];
-
-        __builtin_prefetch(entry + AHEAD);
-        if (!visitor(recall, entry, is_theirs ? load(&entry->number) : 0, place + i))
-            return false;
-    }
-    return true;
+    return visitor(recall, table, place, is_theirs);
 }
 
-static bool visit_entries(struct tn_recall *recall, entry_visitor visitor)
+static bool visit_tables(struct tn_recall *recall, table_visitor visitor)
 {
     size_t place = 0;
 
@@ -75,32 +87,29 @@ static bool visit_entries(struct tn_recall *recall, entry_visitor visitor)
             place += TN_HISTORY_ENTRIES;
         }
     }
-    TN_ASSERT(place == recall->count);
+    TN_ASSERT(place == recall->place_count);
     return true;
 }
 
-/* The entry's block; number 0: the block is being freed. */
-static struct tn_recalled_block read_entry(const struct tn_history_entry *entry, uint64_t number)
+static bool see(struct tn_recall *recall, const struct tn_history_table *table, size_t place,
+                bool is_theirs)
 {
-    struct tn_recalled_block block = {
-        .number = number,
-        .address = load(&entry->address),
-        .requested = load(&entry->requested),
-        .units = (uint32_t)load(&entry->units),
-        .stack = (uint32_t)load(&entry->stack),
-        .tag = tn_history_tag(entry, number),
-    };
+    struct tn_recalled_block *next = &recall->seen[recall->count];
 
-    if (load(&entry->number) != number)
-        block.number = 0;
-    return block;
-}
+    TN_ASSERT(is_theirs);
+    (void)is_theirs;
+    for (size_t i = 0; i < TN_HISTORY_ENTRIES; i++) {
+        const struct tn_history_entry *entry = &table->entries[i];
+        const uint64_t number = load(&entry->number);
 
-static bool see(struct tn_recall *recall, const struct tn_history_entry *entry, uint64_t number,
-                size_t place)
-{
-    if (number != 0)
-        recall->seen[place] = read_entry(entry, number);
+        __builtin_prefetch(entry + AHEAD);
+        if (number != 0) {
+            *next = read_entry(entry, number, place + i);
+            next += next->number != 0;
+        }
+    }
+    recall->count = (size_t)(next - recall->seen);
+    TN_ASSERT(recall->count <= recall->place_count);
     return true;
 }
 
@@ -135,9 +144,9 @@ bool tn_recall_begin(struct tn_recall *recall, tarn_device *device, uint64_t poo
     *recall = (struct tn_recall){.history = history, .pool = pool, .cut_room = cut_room};
     recall->part_count = count_parts(history);
     for (size_t part = 0; part < recall->part_count; part++)
-        recall->count += ((size_t)TABLES_IN_PART << part) * TN_HISTORY_ENTRIES;
-    recall->seen = tn_host_alloc(recall->count + 1, sizeof *recall->seen);
-    recall->were_theirs = tn_host_alloc(recall->count / TN_HISTORY_ENTRIES + 1, sizeof(bool));
+        recall->place_count += ((size_t)TABLES_IN_PART << part) * TN_HISTORY_ENTRIES;
+    recall->seen = tn_host_alloc_unset(recall->place_count + 1, sizeof *recall->seen);
+    recall->were_theirs = tn_host_alloc(recall->place_count / TN_HISTORY_ENTRIES + 1, sizeof(bool));
     recall->pages = tn_host_alloc(history->ring.page_count, sizeof *recall->pages);
     recall->cuts = tn_host_alloc(cut_room + TN_RING_SHARED, sizeof *recall->cuts);
     if (recall->seen == NULL || recall->were_theirs == NULL || recall->pages == NULL ||
@@ -146,7 +155,7 @@ bool tn_recall_begin(struct tn_recall *recall, tarn_device *device, uint64_t poo
         return false;
     }
     see_pages(recall);
-    return visit_entries(recall, see);
+    return visit_tables(recall, see);
 }
 
 void tn_recall_end(struct tn_recall *recall)
@@ -237,19 +246,45 @@ static const struct tn_recalled_block *find(const struct tn_recalled_blocks *lis
                : NULL;
 }
 
-/* What the table has now: a block that was seen is still there, or has gone; another may be there. */
-static bool see_again(struct tn_recall *recall, const struct tn_history_entry *entry,
-                      uint64_t number, size_t place)
+/* Reads an entry again. seen: the block in step 1; NULL: none. False: no memory. */
+static bool see_changed(struct tn_recall *recall, const struct tn_history_entry *entry,
+                        uint64_t number, size_t place, struct tn_recalled_block *seen)
 {
-    struct tn_recalled_block *seen = &recall->seen[place];
-
-    if (number == seen->number)
-        return true;
-    if (seen->number != 0 && !add(&recall->known, seen))
+    if (seen != NULL && !add(&recall->known, seen))
         return false;
-    seen->number = 0;
-    if (number != 0 && number <= recall->highest)
-        *seen = read_entry(entry, number);
+    if (seen != NULL)
+        seen->number = 0;
+    if (number == 0 || number > recall->highest)
+        return true;
+    if (seen == NULL) {
+        TN_ASSERT(recall->count < recall->place_count);
+        seen = &recall->seen[recall->count];
+        recall->count += 1;
+    }
+    *seen = read_entry(entry, number, place);
+    return true;
+}
+
+/* Reads a table again: a block is still there, or has gone, and another may have come. */
+static bool see_again(struct tn_recall *recall, const struct tn_history_table *table, size_t place,
+                      bool is_theirs)
+{
+    struct tn_recalled_block *next = &recall->seen[recall->next];
+    const struct tn_recalled_block *const end = &recall->seen[recall->seen_count];
+
+    for (size_t i = 0; i < TN_HISTORY_ENTRIES; i++) {
+        const struct tn_history_entry *entry = &table->entries[i];
+        const uint64_t number = is_theirs ? load(&entry->number) : 0;
+        struct tn_recalled_block *seen = NULL;
+
+        __builtin_prefetch(entry + AHEAD);
+        if (next < end && next->place == place + i)
+            seen = next++;
+        if (number != (seen != NULL ? seen->number : 0) &&
+            !see_changed(recall, entry, number, place + i, seen))
+            return false;
+    }
+    recall->next = (size_t)(next - recall->seen);
     return true;
 }
 
@@ -391,13 +426,10 @@ static void join(struct tn_recall *recall)
     size_t count = 0;
 
     for (size_t i = 0; i < recall->count; i++) {
-        if (!recall->were_theirs[i / TN_HISTORY_ENTRIES])
-            i += TN_HISTORY_ENTRIES - 1;
-        else if (recall->seen[i].number != 0)
+        if (recall->seen[i].number != 0)
             recall->seen[count++] = recall->seen[i];
     }
     TN_ASSERT(count <= recall->count);
-    recall->room = recall->count;
     recall->count = count;
 }
 
@@ -425,7 +457,7 @@ static enum tn_recall_answer add_freed(struct tn_recall *recall)
 
         if (block == NULL)
             answer = add(&unknown, &recall->freed.all[i]) ? answer : TN_RECALL_NO_MEMORY;
-        else if (recall->count == recall->room)
+        else if (recall->count == recall->place_count)
             answer = TN_RECALL_LOST;
         else
             recall->seen[recall->count++] = *block;
@@ -445,7 +477,8 @@ enum tn_recall_answer tn_recall_find(struct tn_recall *recall)
         qsort(recall->cuts, recall->cut_count, sizeof *recall->cuts, compare_cuts);
     if (count_parts(recall->history) != recall->part_count)
         return TN_RECALL_LOST;
-    if (!visit_entries(recall, see_again))
+    recall->seen_count = recall->count;
+    if (!visit_tables(recall, see_again))
         return TN_RECALL_NO_MEMORY;
     recall->taken_at_end = count_taken(&recall->history->ring);
     answer = read_log(recall);

@@ -25,6 +25,7 @@ struct tn_recalled_block {
     uint64_t tag;
     uint32_t units; /* of 512 bytes */
     uint32_t stack; /* the id of its allocation's stack; 0: none was taken */
+    uint32_t place; /* in the table */
 };
 
 struct tn_recalled_blocks {
@@ -40,9 +41,11 @@ struct tn_recall {
     struct tn_history *history;
     uint64_t pool; /* the number of the only pool; 0: all of them */
     size_t part_count;
-    struct tn_recalled_block *seen; /* by places in the table; from step 3 on: live at the cut */
-    size_t count;                   /* of places; from step 3 on: of live blocks */
-    size_t room;                    /* from step 3 on */
+    size_t place_count;             /* in the table */
+    struct tn_recalled_block *seen; /* in the order of places; from step 3 on: live at the cut */
+    size_t count;                   /* of them: at most as many as there are places */
+    size_t seen_count;              /* of them that step 1 saw */
+    size_t next;                    /* of these, when the table is read again */
     bool *were_theirs;              /* by tables: they were of these pools */
     struct tn_recall_page *pages;   /* of the log, as they were in step 1 */
     struct tn_recall_cut *cuts;     /* from step 3 on by their pages */

@@ -304,7 +304,7 @@ size_t tn_device_write_report(tarn_device *device, tarn_report_format format, ch
     struct tn_text text = {buffer, capacity, 0};
     tarn_stats stats;
 
-    tn_device_read_stats(device, true, &stats);
+    tn_device_read_stats(device, false, true, &stats);
     if (format == TARN_REPORT_JSON) {
         tn_put(&text, "{\"device\": %d, \"name\": ", device->gpu.ordinal);
         tn_put_string(&text, device->gpu.name);

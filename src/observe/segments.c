@@ -12,6 +12,13 @@
 #include "pools/free.h"
 #include "pools/opening.h"
 
+static tarn_location location_of(const tarn_pool *pool)
+{
+    if (!pool->in_host)
+        return TARN_LOCATION_DEVICE;
+    return pool->memory.properties.registered ? TARN_LOCATION_REGISTERED : TARN_LOCATION_HOST;
+}
+
 /* The pool is locked, and a chunk is at the block's address. */
 static void describe(tarn_pool *pool, const struct tn_segment *segment,
                      const struct tn_chunk *chunk, const struct tn_block *block, tarn_segment *told)
@@ -27,11 +34,11 @@ static void describe(tarn_pool *pool, const struct tn_segment *segment,
         .run = (void *)(uintptr_t)tn_block_address(block),
         .run_bytes = tn_block_bytes(block),
         .run_state = tn_extent_state(block),
-        .location = TARN_LOCATION_DEVICE,
+        .location = location_of(pool),
         .device = pool->device->gpu.ordinal,
         .is_held = chunk->hold_count > 0,
-        .is_exportable = pool->properties.exportable,
-        .is_gpu_direct_rdma = pool->properties.rdma,
+        .is_exportable = pool->memory.properties.exportable,
+        .is_gpu_direct_rdma = pool->memory.properties.rdma,
         .pool = tn_pool_handle(pool, tn_pool_kind(pool)),
         .index = segment->index,
     };

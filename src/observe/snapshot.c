@@ -182,6 +182,8 @@ static bool make_room(struct taking *taking)
     };
     tn_host_free(taking->made);
     taking->made = tn_snapshot_make(&taking->room, &taking->at);
+    if (taking->made != NULL) /* pools are stopped meanwhile */
+        tn_host_touch(taking->made, tn_snapshot_bytes(&taking->room));
     return taking->made != NULL;
 }
 

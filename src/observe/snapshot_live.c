@@ -4,7 +4,7 @@
  * had, with as many bytes; else all begins anew.
  *
  * A sort has a word for each block: its address and its index. The digits of the address alone are
- * sorted, eleven bits at a time.
+ * sorted, at most fourteen bits at a time: addresses within 128 GiB take two passes.
  *
  * Source: radix sort, D. E. Knuth, The Art of Computer Programming, volume 3, section 5.2.5.
  *
@@ -24,8 +24,8 @@
 enum {
     TRIES = 3,
     INDEX_BITS = 24,
-    DIGIT_BITS = 11,
-    DIGITS = 1 << DIGIT_BITS,
+    DIGIT_BITS_MAX = 14,
+    DIGITS_MAX = 1 << DIGIT_BITS_MAX,
     AHEAD = 16,
 };
 
@@ -140,22 +140,59 @@ static uint64_t address_of(const struct making *making, size_t index)
                : making->ground->blocks[index - making->recall->count].address;
 }
 
-static void sort_by_digit(const uint64_t *from, uint64_t *to, size_t count, unsigned shift)
+/* A digit of the keys, and where the next key with each of its values goes. */
+struct digit {
+    unsigned shift;
+    unsigned bits;
+    uint32_t *places;
+};
+
+static void sort_by_digit(const uint64_t *from, uint64_t *to, size_t count, struct digit digit)
 {
-    size_t places[DIGITS] = {0};
-    size_t place = 0;
+    const size_t values = (size_t)1 << digit.bits;
+    uint32_t place = 0;
 
+    memset(digit.places, 0, values * sizeof *digit.places);
     for (size_t i = 0; i < count; i++)
-        places[from[i] >> shift & (DIGITS - 1)] += 1;
-    for (size_t digit = 0; digit < DIGITS; digit++) {
-        const size_t number = places[digit];
+        digit.places[from[i] >> digit.shift & (values - 1)] += 1;
+    for (size_t value = 0; value < values; value++) {
+        const uint32_t number = digit.places[value];
 
-        places[digit] = place;
+        digit.places[value] = place;
         place += number;
     }
     TN_ASSERT(place == count);
     for (size_t i = 0; i < count; i++)
-        to[places[from[i] >> shift & (DIGITS - 1)]++] = from[i];
+        to[digit.places[from[i] >> digit.shift & (values - 1)]++] = from[i];
+}
+
+/* Sorts the keys by what stands above their indices, of that many bits; there is room for as many
+ * behind them. */
+static void sort_keys(uint64_t *keys, size_t count, unsigned bits, uint32_t *places)
+{
+    const unsigned passes = (bits + DIGIT_BITS_MAX - 1) / DIGIT_BITS_MAX;
+    uint64_t *from = keys;
+    uint64_t *to = keys + count;
+
+    for (unsigned pass = 0; pass < passes; pass++) {
+        const unsigned width = (bits + passes - 1) / passes;
+        uint64_t *sorted = to;
+
+        sort_by_digit(from, to, count, (struct digit){INDEX_BITS + pass * width, width, places});
+        to = from;
+        from = sorted;
+    }
+    if (from != keys)
+        memcpy(keys, from, count * sizeof *keys);
+}
+
+static unsigned bits_of(uint64_t value)
+{
+    unsigned bits = 0;
+
+    for (; value != 0; value >>= 1)
+        bits += 1;
+    return bits;
 }
 
 /* False: no memory, or too many blocks for the indices. */
@@ -165,15 +202,13 @@ static bool sort_blocks(struct making *making)
     uint64_t lowest = UINT64_MAX;
     uint64_t highest = 0;
     uint64_t *keys;
-    uint64_t *others;
 
     making->key_count = count;
     if (count >> INDEX_BITS != 0)
         return false;
-    keys = tn_host_alloc_unset(2 * count + 1, sizeof *keys);
+    keys = tn_host_alloc_unset(2 * count + DIGITS_MAX / 2, sizeof *keys);
     if (keys == NULL)
         return false;
-    others = keys + count;
     making->keys = keys;
     for (size_t i = 0; i < count; i++) {
         const uint64_t unit = address_of(making, i) >> TN_BLOCK_BITS;
@@ -184,17 +219,8 @@ static bool sort_blocks(struct making *making)
     }
     for (size_t i = 0; i < count; i++)
         keys[i] = (keys[i] - lowest) << INDEX_BITS | i;
-    for (unsigned shift = INDEX_BITS;
-         count > 0 && shift < 64 && (highest - lowest) >> (shift - INDEX_BITS) != 0;
-         shift += DIGIT_BITS) {
-        uint64_t *sorted = others;
-
-        sort_by_digit(keys, others, count, shift);
-        others = keys;
-        keys = sorted;
-    }
-    if (keys != making->keys) /* in the second half */
-        memcpy(making->keys, keys, count * sizeof *keys);
+    if (count > 1)
+        sort_keys(keys, count, bits_of(highest - lowest), (uint32_t *)(void *)(keys + 2 * count));
     return true;
 }
 

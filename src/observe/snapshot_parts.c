@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/contract.h"
@@ -54,17 +55,21 @@ void tn_snapshot_describe_pool(tarn_pool *pool, tarn_snapshot_pool *told)
     (void)snprintf(told->name, sizeof told->name, "%s", pool->name);
 }
 
+size_t tn_snapshot_bytes(const struct tn_snapshot_counts *room)
+{
+    return sizeof(struct tn_snapshot) + room->pools * sizeof(tarn_snapshot_pool) +
+           room->segments * sizeof(tarn_snapshot_segment) +
+           room->blocks * (sizeof(tarn_snapshot_block) + sizeof(uint32_t));
+}
+
 struct tn_snapshot *tn_snapshot_make(const struct tn_snapshot_counts *room,
                                      struct tn_snapshot_arrays *at)
 {
-    const size_t bytes = sizeof(struct tn_snapshot) + room->pools * sizeof *at->pools +
-                         room->segments * sizeof *at->segments +
-                         room->blocks * (sizeof *at->blocks + sizeof *at->stacks);
-    struct tn_snapshot *made = tn_host_alloc(1, bytes);
+    struct tn_snapshot *made = tn_host_alloc_unset(1, tn_snapshot_bytes(room));
 
     if (made == NULL)
         return NULL;
-    tn_host_touch(made, bytes);
+    memset(made, 0, sizeof *made);
     at->pools = (tarn_snapshot_pool *)(void *)(made + 1);
     at->segments = (tarn_snapshot_segment *)(void *)(at->pools + room->pools);
     at->blocks = (tarn_snapshot_block *)(void *)(at->segments + room->segments);

@@ -98,7 +98,8 @@ void tn_snapshot_describe_order(const struct tn_arena *arena, tarn_snapshot_segm
 /* All but the mapped bytes. */
 void tn_snapshot_describe_pool(tarn_pool *pool, tarn_snapshot_pool *told);
 
-/* Memory for that much, with its pages; NULL: none. */
+/* Memory for that much, of which the first struct alone is set; NULL: none. */
+size_t tn_snapshot_bytes(const struct tn_snapshot_counts *room);
 struct tn_snapshot *tn_snapshot_make(const struct tn_snapshot_counts *room,
                                      struct tn_snapshot_arrays *at);
 

@@ -105,17 +105,28 @@ static enum word word_of(tarn_extent_state state)
     }
 }
 
+/* There are many blocks. */
 static void put_block(struct pickling *pickling, const tarn_snapshot_block *block)
 {
+    enum { VALUES = 9 };
     struct tn_pickle *pickle = &pickling->pickle;
+    const enum word state = word_of(block->state);
+    unsigned char *at;
 
     tn_pickle_begin_dict(pickle);
-    put_integer(pickle, ADDRESS, (uintptr_t)block->address);
-    put_integer(pickle, SIZE, block->block_bytes);
-    put_integer(pickle, REQUESTED_SIZE, block->bytes);
-    put_word(pickle, STATE);
-    put_word(pickle, word_of(block->state));
-    put_frames(pickling, tn_snapshot_stack_of(pickling->snapshot, block));
+    at = tn_pickle_room(pickle, VALUES * TN_PICKLE_VALUE_BYTES);
+    at = tn_pickle_write_word(pickle, at, ADDRESS, texts[ADDRESS]);
+    at = tn_pickle_write_integer(at, (int64_t)(uintptr_t)block->address);
+    at = tn_pickle_write_word(pickle, at, SIZE, texts[SIZE]);
+    at = tn_pickle_write_integer(at, (int64_t)block->block_bytes);
+    at = tn_pickle_write_word(pickle, at, REQUESTED_SIZE, texts[REQUESTED_SIZE]);
+    at = tn_pickle_write_integer(at, (int64_t)block->bytes);
+    at = tn_pickle_write_word(pickle, at, STATE, texts[STATE]);
+    at = tn_pickle_write_word(pickle, at, state, texts[state]);
+    at = tn_pickle_write_word(pickle, at, FRAMES, texts[FRAMES]);
+    tn_pickle_end_room(pickle, at);
+    tn_pickle_frames_put(&pickling->frames, pickle,
+                         tn_snapshot_stack_of(pickling->snapshot, block));
     tn_pickle_end_dict(pickle);
 }
 

@@ -218,26 +218,31 @@ static tarn_stat host_bytes(void)
 struct sums {
     struct tn_totals totals;
     tarn_stats *stats;
+    bool host;
 };
 
 static bool add_pool(tarn_pool *pool, void *context)
 {
     struct sums *sums = context;
 
+    if (pool->in_host != sums->host)
+        return false;
     tn_totals_add(&sums->totals, pool);
     add_users(pool, sums->stats);
     return false;
 }
 
-void tn_device_read_stats(tarn_device *device, bool walk, tarn_stats *stats)
+void tn_device_read_stats(tarn_device *device, bool host, bool walk, tarn_stats *stats)
 {
-    struct sums sums = {.stats = stats};
+    struct tn_memory_cache *cache = host ? &device->host.cache : &device->cache;
+    const struct tn_budget *budget = host ? &device->host.budget : &device->budget;
+    struct sums sums = {.stats = stats, .host = host};
 
     clear(stats, walk);
     tn_lock_acquire(&device->lock);
-    tn_totals_begin(device, &sums.totals);
+    tn_totals_begin(device, host, &sums.totals);
     (void)tn_device_walk(device, add_pool, &sums);
-    tn_totals_end(device, &sums.totals);
+    tn_totals_end(device, host, &sums.totals);
     write_metrics(sums.totals.metrics, stats);
     write_events(sums.totals.events, stats);
     stats->alloc_count = sums.totals.alloc_count;
@@ -246,13 +251,17 @@ void tn_device_read_stats(tarn_device *device, bool walk, tarn_stats *stats)
     read_calls(device, stats);
     tn_lock_release(&device->lock);
     tn_pinned_usage(&device->gpu, &stats->pinned_bytes, &stats->pinned_cached_bytes);
-    tn_memory_cache_usage(&device->cache, &stats->cached_bytes, &stats->cached_count,
+    tn_memory_cache_usage(cache, &stats->cached_bytes, &stats->cached_count,
                           &stats->cache_limit_bytes);
+    if (host) {
+        stats->cached_bytes += tn_memory_cache_bytes(&device->host.ready);
+        stats->cached_count += atomic_load(&device->host.ready.count);
+    }
     stats->route_count = atomic_load(&device->routes.open_count);
     stats->adopted_count = atomic_load(&device->adopted_count);
     stats->unrouted_count = atomic_load(&device->unrouted_count);
     stats->contents_bytes = atomic_load(&device->contents_bytes);
-    stats->limit_bytes = tn_budget_stated_limit(&device->budget);
+    stats->limit_bytes = tn_budget_stated_limit(budget);
     stats->reserved_bytes = atomic_load(&device->regions.reserved_bytes);
     stats->total_bytes = device->gpu.total_bytes;
     stats->host_bytes = host_bytes();

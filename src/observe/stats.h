@@ -10,6 +10,6 @@
 /* Writes every field. walk: each chunk, segment and free block is looked at; else the walked fields
  * are 0. */
 void tn_pool_read_stats(tarn_pool *pool, bool walk, tarn_stats *stats);
-void tn_device_read_stats(tarn_device *device, bool walk, tarn_stats *stats);
+void tn_device_read_stats(tarn_device *device, bool host, bool walk, tarn_stats *stats);
 
 #endif

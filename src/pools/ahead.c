@@ -115,12 +115,12 @@ static uint64_t chunk_bytes_max(const struct tn_heap *heap, uint64_t block_bytes
  * device's limit. */
 static uint64_t room_in_limits(const tarn_pool *pool)
 {
-    const tarn_device *device = pool->device;
-    uint64_t device_limit = tn_budget_limit(&device->budget);
-    uint64_t charged = atomic_load(&device->budget.charged_bytes);
+    const struct tn_budget *budget = tn_pool_budget(pool);
+    uint64_t limit = tn_budget_limit(budget);
+    uint64_t charged = atomic_load(&budget->charged_bytes);
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    return tn_min(device_limit - tn_min(device_limit, charged), tn_pool_limit_room(pool));
+    return tn_min(limit - tn_min(limit, charged), tn_pool_limit_room(pool));
 }
 
 uint64_t tn_growth_run(const tarn_pool *pool, const struct tn_heap *heap)

@@ -24,6 +24,7 @@
 #include "pools/handover.h"
 #include "pools/ladder.h"
 #include "pools/loans.h"
+#include "pools/lone.h"
 #include "pools/pending.h"
 #include "pools/proofs.h"
 #include "pools/reserve.h"
@@ -50,11 +51,11 @@ static void enter_birth(tarn_pool *pool, const struct tn_block *block, tn_cu_str
                                        .sequence = block->sequence});
 }
 
-/* Cuts a block out of a FREE block, at an address in it, and makes it live. hold: of the order's
+/* Cuts a block out of a FREE block, at an address in it, and makes it live. Returns it. hold: of the order's
  * capture, or NULL. Room for the birth is reserved. */
-static void commit_allocation(tarn_pool *pool, struct tn_block *block,
-                              const struct attempt *attempt, struct tn_hold *hold, uint64_t start,
-                              uint64_t bytes)
+static struct tn_block *commit_allocation(tarn_pool *pool, struct tn_block *block,
+                                          const struct attempt *attempt, struct tn_hold *hold,
+                                          uint64_t start, uint64_t bytes)
 {
     TN_ASSERT(block->state == TN_BLOCK_FREE && start >= tn_block_address(block));
     TN_ASSERT(start + bytes <= tn_block_address(block) + tn_block_bytes(block));
@@ -75,6 +76,7 @@ static void commit_allocation(tarn_pool *pool, struct tn_block *block,
     tn_arena_rise(block->heap->arena, bytes);
     pool->counters.alloc_count += 1;
     TN_ASSERT(tn_block_address(block) == start && tn_block_is_of(block, attempt->request->order));
+    return block;
 }
 
 /* Grows the heap. Outside captures the first attempt then asks its stream, whose handle is valid
@@ -84,46 +86,26 @@ static tarn_status grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, b
 {
     tarn_status status = tn_heap_grow(pool, heap, bytes, frugal);
 
-    if (status == TARN_OK && first && !tn_arena_is_captured(heap->arena) && pool->vacated.count > 0)
+    if (status == TARN_OK && first && !pool->in_host && !tn_arena_is_captured(heap->arena) &&
+        pool->vacated.count > 0)
         tn_proofs_ask(pool, heap->arena, stream);
     return status;
 }
 
 enum { RECORDS_FOR_ALLOCATION = 4 }; /* two for chunks that change hands, two for the cut */
 
-static tarn_status try_allocate(tarn_pool *pool, const void *context, bool frugal, void **address)
+/* Finds a FREE block for the attempt, or grows the heap by one; *start: an address in it. */
+static tarn_status find_or_grow(tarn_pool *pool, struct tn_heap *heap,
+                                const struct attempt *attempt, bool first, bool frugal,
+                                struct tn_block **found, uint64_t *start)
 {
-    const struct attempt *attempt = context;
     const struct tn_request *request = attempt->request;
-    uint64_t bytes = tn_block_bytes_for(pool->rounding, request->requested);
-    uint64_t room = bytes + request->alignment - TN_BLOCK_BYTES_MIN;
-    uint64_t capture_id = request->order.capture_id;
-    struct tn_hold *hold = capture_id != 0 ? tn_hold_find(&pool->holds, capture_id) : NULL;
-    /* Later a function of the program may have destroyed the stream: the handle may be another's. */
-    bool first = !*attempt->met;
-    struct tn_arena *arena;
-    struct tn_heap *heap;
-    struct tn_block *block;
-    uint64_t start;
-    tarn_status status;
+    const uint64_t capture_id = request->order.capture_id;
+    const uint64_t room = tn_block_bytes_for(pool->rounding, request->requested) +
+                          request->alignment - TN_BLOCK_BYTES_MIN;
+    struct tn_arena *arena = heap->arena;
+    struct tn_block *block = tn_heap_find(pool, heap, room);
 
-    TN_ASSERT(tn_pool_is_locked(pool));
-    if (capture_id != 0 && hold == NULL)
-        return tn_fail(TARN_ERR_CAPTURE_BROKEN, "the capture of this stream ended during the call");
-    arena = tn_arena_get(pool, request->order);
-    if (arena == NULL)
-        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena");
-    status = tn_arena_meet(arena, attempt->stream, attempt->met);
-    if (status != TARN_OK)
-        return status;
-    if (first && capture_id == 0 && !tn_stream_is_default(attempt->stream))
-        tn_arena_name(pool, arena, attempt->stream);
-    if (!tn_provision_take(arena) || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
-        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
-    if (first && tn_arena_unasked_left(arena) == 0)
-        tn_proofs_ask(pool, arena, attempt->stream);
-    heap = arena->heaps[tn_kind_of(bytes)];
-    block = tn_heap_find(pool, heap, room);
     if (block == NULL && capture_id == 0)
         tn_proofs_poll(pool); /* also for what is pending */
     if (block == NULL && tn_pool_has_pending(pool)) {
@@ -139,19 +121,65 @@ static tarn_status try_allocate(tarn_pool *pool, const void *context, bool fruga
     if (block == NULL && capture_id == 0)
         block = tn_heap_borrow(pool, heap, room);
     if (block == NULL) {
-        status = grow(pool, heap, room, frugal, first, attempt->stream);
+        tarn_status status = grow(pool, heap, room, frugal, first, attempt->stream);
+
         if (status != TARN_OK)
             return status;
         block = tn_heap_find(pool, heap, room);
     }
     TN_ASSERT(block != NULL);
+    *found = block;
+    *start = tn_round_up(tn_block_address(block), request->alignment);
+    return TARN_OK;
+}
+
+static tarn_status try_allocate(tarn_pool *pool, const void *context, bool frugal, void **address)
+{
+    const struct attempt *attempt = context;
+    const struct tn_request *request = attempt->request;
+    uint64_t bytes = tn_block_bytes_for(pool->rounding, request->requested);
+    uint64_t capture_id = request->order.capture_id;
+    struct tn_hold *hold = capture_id != 0 ? tn_hold_find(&pool->holds, capture_id) : NULL;
+    /* Later a function of the program may have destroyed the stream: the handle may be another's. */
+    bool first = !*attempt->met;
+    struct tn_arena *arena;
+    struct tn_heap *heap;
+    struct tn_block *block;
+    uint64_t start;
+    tarn_status status;
+
+    TN_ASSERT(tn_pool_is_locked(pool));
+    TN_ASSERT(pool->in_host == tn_order_equal(request->order, TN_ORDER_HOST));
+    if (capture_id != 0 && hold == NULL)
+        return tn_fail(TARN_ERR_CAPTURE_BROKEN, "the capture of this stream ended during the call");
+    arena = tn_arena_get(pool, request->order);
+    if (arena == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena");
+    if (pool->in_host)
+        arena->met = true; /* of no stream */
+    status = tn_arena_meet(arena, attempt->stream, attempt->met);
+    if (status != TARN_OK)
+        return status;
+    if (first && capture_id == 0 && !tn_stream_is_default(attempt->stream))
+        tn_arena_name(pool, arena, attempt->stream);
+    if (!tn_provision_take(arena) || !tn_blocks_reserve(&pool->store, RECORDS_FOR_ALLOCATION))
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
+    if (first && !pool->in_host && tn_arena_unasked_left(arena) == 0)
+        tn_proofs_ask(pool, arena, attempt->stream);
+    heap = arena->heaps[tn_kind_of(bytes)];
+    status = tn_pool_is_lone(pool)
+                 ? tn_lone_grow(pool, heap, bytes, request->alignment, attempt->stream,
+                                first && capture_id == 0, &block, &start)
+                 : find_or_grow(pool, heap, attempt, first, frugal, &block, &start);
+    if (status != TARN_OK)
+        return status;
+    TN_ASSERT(block != NULL);
     if (hold != NULL)
         hold->births_lost = !tn_births_provide(&arena->births, &hold->births) || hold->births_lost;
-    start = tn_round_up(tn_block_address(block), request->alignment);
     if (!tn_live_reserve(tn_address_table_chunk(start), 1))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
-    commit_allocation(pool, block, attempt, hold, start, bytes);
-    *address = (void *)(uintptr_t)start;
+    block = commit_allocation(pool, block, attempt, hold, start, bytes);
+    *address = (void *)(uintptr_t)tn_lone_address(pool, block);
     TN_ASSERT(start % request->alignment == 0);
     return TARN_OK;
 }

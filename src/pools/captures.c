@@ -18,7 +18,7 @@ tarn_status tn_hold_open(tarn_pool *pool, struct tn_order order, bool owned, str
     TN_ASSERT(tn_pool_is_locked(pool) && order.capture_id != 0);
     if (!tn_blocks_add_cold(&pool->store))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a capture's hold");
-    return tn_hold_make(&pool->holds, order, owned, pool->is_default, hold);
+    return tn_hold_make(&pool->holds, order, owned, pool->is_default && !pool->in_host, hold);
 }
 
 void tn_hold_take_note(struct tn_hold *hold)

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "pools/device.h"
+#include "pools/pieces.h"
 #include "pools/trackers.h"
 #include "pools/vacated.h"
 
@@ -68,18 +69,18 @@ static tarn_status obtain_memory(tarn_pool *pool, uint64_t bytes, uint32_t stack
     tarn_device *device = pool->device;
     tarn_status status;
 
-    *memory = tn_memory_cache_take(&device->cache, bytes, pool->properties);
+    *memory = tn_memory_cache_take(tn_pool_cache(pool), bytes, pool->memory.properties);
     if (*memory != NULL) {
         (*memory)->was_cached = true;
         count_event(pool, TN_CACHE_HITS);
         return TARN_OK;
     }
-    status = tn_budget_charge(&device->budget, bytes);
+    status = tn_budget_charge(tn_pool_budget(pool), bytes);
     if (status != TARN_OK)
         return status;
-    status = tn_memory_create(&device->gpu, bytes, pool->properties, memory);
+    status = tn_memory_create(&device->gpu, bytes, pool->memory.properties, memory);
     if (status != TARN_OK) {
-        tn_budget_discharge(&device->budget, bytes);
+        tn_budget_discharge(tn_pool_budget(pool), bytes);
         return status;
     }
     count_event(pool, TN_CHUNK_CREATES);
@@ -98,12 +99,12 @@ static void give_memory(tarn_pool *pool, struct tn_memory *memory, enum tn_unmap
     if (to == TN_UNMAPPED_TO_CACHE && tn_memory_is_reusable(memory) &&
         tn_gpu_is_usable(&device->gpu)) {
         memory->was_cached = false;
-        tn_memory_cache_put(&device->cache, memory);
+        tn_memory_cache_put(tn_pool_cache(pool), memory);
         return;
     }
     tn_pool_note(pool, TN_NOTE_MEMORY_RELEASED, TN_OPERANDS(memory->handle, bytes));
     tn_memory_destroy(&device->gpu, memory);
-    tn_budget_discharge(&device->budget, bytes);
+    tn_budget_discharge(tn_pool_budget(pool), bytes);
     count_event(pool, TN_CHUNK_RELEASES);
 }
 
@@ -137,14 +138,32 @@ static tarn_status make_chunk(struct tn_heap *heap, struct tn_segment *segment, 
     return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a chunk");
 }
 
+/* The segment was made at its memory, which the one chunk gets. */
+static tarn_status take_aside(tarn_pool *pool, struct tn_chunk *chunk)
+{
+    struct tn_segment *segment = chunk->segment;
+    tarn_status status;
+
+    TN_ASSERT(segment->aside != NULL && chunk->bytes == segment->bytes); /* P41 */
+    status = tn_chunk_map(chunk, segment->aside, 0);
+    if (status == TARN_OK) {
+        segment->aside = NULL;
+        count_event(pool, TN_CACHE_HITS);
+    }
+    return status;
+}
+
 static tarn_status give_it_memory(tarn_pool *pool, struct tn_chunk *chunk, uint32_t stack)
 {
     struct tn_memory *memory;
-    tarn_status status = obtain_memory(pool, chunk->bytes, stack, &memory);
+    tarn_status status;
 
+    if (tn_pool_has_pieces(pool))
+        return take_aside(pool, chunk);
+    status = obtain_memory(pool, chunk->bytes, stack, &memory);
     if (status != TARN_OK)
         return status;
-    status = tn_chunk_map(chunk, memory, pool->peer_mask);
+    status = tn_chunk_map(chunk, memory, pool->memory.peer_mask);
     if (status != TARN_OK)
         give_memory(pool, memory, tn_memory_source(memory));
     return status;
@@ -156,7 +175,7 @@ static tarn_status share_memory(tarn_pool *pool, struct tn_chunk *chunk,
                                 const struct tn_chunk *from)
 {
     bool own = from->vacated_from->arena == atomic_load(&chunk->arena);
-    tarn_status status = tn_chunk_map(chunk, from->memory, pool->peer_mask);
+    tarn_status status = tn_chunk_map(chunk, from->memory, pool->memory.peer_mask);
 
     if (status != TARN_OK)
         return status;
@@ -214,6 +233,7 @@ static void leave(tarn_pool *pool, struct tn_chunk *chunk)
 /* Memory that another chunk has, too, stays there. */
 static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped to)
 {
+    struct tn_segment *segment = chunk->segment;
     struct tn_memory *memory;
 
     leave(pool, chunk);
@@ -221,7 +241,9 @@ static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapp
     memory = tn_chunk_unmap(chunk);
     count_event(pool, TN_CHUNK_UNMAPS);
     destroy_chunk(chunk);
-    if (!tn_memory_is_mapped(memory))
+    if (tn_pool_has_pieces(pool))
+        segment->aside = memory; /* P41 */
+    else if (!tn_memory_is_mapped(memory))
         give_memory(pool, memory, to);
 }
 
@@ -245,7 +267,7 @@ static void count_mapped(tarn_pool *pool, enum tn_heap_kind kind, uint64_t bytes
         return;
     (void)tn_metric_add(&metrics[TN_CHUNKS], kind, chunk_count);
     (void)tn_metric_add(&metrics[TN_CHUNK_BYTES], kind, bytes);
-    tn_device_count_mapped(pool->device, kind, bytes, chunk_count);
+    tn_device_count_mapped(pool->device, pool->in_host, kind, bytes, chunk_count);
 }
 
 static void count_unmapped(tarn_pool *pool, const struct tn_chunk *chunk)
@@ -256,7 +278,7 @@ static void count_unmapped(tarn_pool *pool, const struct tn_chunk *chunk)
     TN_ASSERT(tn_pool_is_locked(pool));
     tn_metric_remove(&metrics[TN_CHUNKS], kind, 1);
     tn_metric_remove(&metrics[TN_CHUNK_BYTES], kind, chunk->bytes);
-    tn_device_count_unmapped(pool->device, kind, chunk->bytes);
+    tn_device_count_unmapped(pool->device, pool->in_host, kind, chunk->bytes);
 }
 
 tarn_status tn_chunks_prepare(tarn_pool *pool, const struct tn_supply *supply)
@@ -399,15 +421,15 @@ tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)
     size_t id = 0;
 
     TN_ASSERT(tn_pool_is_locked(pool) && peer >= 0 && peer < 64);
-    if ((pool->peer_mask >> peer & 1) != 0)
-        return TARN_OK;
+    if ((pool->memory.peer_mask >> peer & 1) != 0 || tn_pool_has_pieces(pool))
+        return TARN_OK; /* every device uses registered memory */
     while (status == TARN_OK && id < pool->chunks.ids) {
         if (pool->chunks.by_id[id] != NULL)
             status = tn_chunk_add_peer(pool->chunks.by_id[id], peer);
         id += status == TARN_OK;
     }
     if (status == TARN_OK) {
-        pool->peer_mask |= (uint64_t)1 << peer;
+        pool->memory.peer_mask |= (uint64_t)1 << peer;
         return TARN_OK;
     }
     while (id > 0) {

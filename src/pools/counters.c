@@ -93,6 +93,7 @@ static bool raise_peaks(struct tn_metric *metrics, const struct collected *colle
         all_waiting_bytes += bytes;
     }
     all.bytes = all_bytes;
+    tn_metric_raise_recent(&metrics[TN_LIVE_BYTES], all_bytes);
     risen = raise_live(metrics, TN_ALL_KINDS, &all) || risen;
     return raise_active(metrics, TN_ALL_KINDS, all.count + all_waiting,
                         all.bytes + all_waiting_bytes) ||

@@ -25,6 +25,7 @@
 #include "base/spin.h"
 #include "heap/arena.h"
 #include "heap/tally.h"
+#include "tarn/metrics.h"
 #include "tarn/types.h"
 
 /* The counted amounts. Behind each count of blocks stands the count of their bytes. */
@@ -56,6 +57,8 @@ struct tn_metric {
     uint64_t peak[TN_HEAP_KINDS + 1];       /* since the reset; the last: of both kinds together */
     uint64_t allocated_base[TN_HEAP_KINDS]; /* at the last reset of the totals */
     uint64_t freed_base[TN_HEAP_KINDS];
+    uint64_t
+        recent; /* the peak of both kinds since any scrape; unknown for some: pools/scrapes.h */
 };
 
 static inline uint64_t tn_metric_current(const struct tn_metric *metric, enum tn_heap_kind kind)
@@ -86,6 +89,12 @@ static inline void tn_metric_raise(struct tn_metric *metric, int kind, uint64_t 
         metric->peak[kind] = least;
 }
 
+static inline void tn_metric_raise_recent(struct tn_metric *metric, uint64_t least)
+{
+    if (metric->recent < least)
+        metric->recent = least;
+}
+
 /* Returns whether the peak of both kinds or of this one has risen. */
 static inline bool tn_metric_add(struct tn_metric *metric, enum tn_heap_kind kind, uint64_t amount)
 {
@@ -99,6 +108,7 @@ static inline bool tn_metric_add(struct tn_metric *metric, enum tn_heap_kind kin
     risen = metric->peak[kind] < own || metric->peak[TN_ALL_KINDS] < all;
     tn_metric_raise(metric, (int)kind, own);
     tn_metric_raise(metric, TN_ALL_KINDS, all);
+    tn_metric_raise_recent(metric, all);
     return risen;
 }
 
@@ -189,6 +199,25 @@ struct tn_peak_sums {
     tn_peaks peaks;
 };
 
+/* Peaks since a scrape. */
+enum tn_scraped_peak {
+    TN_SCRAPED_LIVE, /* bytes of live blocks */
+    TN_SCRAPED_PENDING,
+    TN_SCRAPED_MAPPED,
+    TN_SCRAPED_PEAKS
+};
+
+enum { TN_SCRAPED_VALUES = 28 }; /* room for what is taken of a pool, its peaks included */
+
+/* What a scraper has of a pool: pools/scrapes.h. */
+struct tn_pool_scrape {
+    /* the most that other scrapes found since this scraper's */
+    uint64_t since[TN_SCRAPED_PEAKS];
+    uint64_t number; /* of the scrape that took the following; 0: none did */
+    uint64_t peaks[TN_SCRAPED_PEAKS];
+    uint64_t values[TN_SCRAPED_VALUES];
+};
+
 struct tn_pool_counters {
     struct tn_metric metrics[TN_METRICS];
     struct tn_peak_sums *sums; /* of the device; NULL: the pool has left it */
@@ -200,6 +229,7 @@ struct tn_pool_counters {
     uint64_t free_count;
     bool risen; /* blocks became live since the lock was taken: their peaks are not found yet */
     struct tn_event events[TN_EVENTS];
+    struct tn_pool_scrape scrapes[TARN_SCRAPERS];
 };
 
 /* Adds the arenas' counts since the last call to the pool's counters. awake: the first of

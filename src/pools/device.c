@@ -4,10 +4,10 @@
 
 #include "base/contract.h"
 
-void tn_device_count(tarn_device *device, enum tn_metric_id id, enum tn_heap_kind kind,
+void tn_device_count(tarn_device *device, bool host, enum tn_metric_id id, enum tn_heap_kind kind,
                      uint64_t amount, bool more)
 {
-    struct tn_device_counters *counters = &device->counters;
+    struct tn_device_counters *counters = tn_device_counters(device, host);
 
     TN_ASSERT(id >= TN_CHUNKS);
     tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
@@ -18,10 +18,10 @@ void tn_device_count(tarn_device *device, enum tn_metric_id id, enum tn_heap_kin
     tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
 }
 
-void tn_device_count_mapped(tarn_device *device, enum tn_heap_kind kind, uint64_t bytes,
+void tn_device_count_mapped(tarn_device *device, bool host, enum tn_heap_kind kind, uint64_t bytes,
                             uint64_t chunk_count)
 {
-    struct tn_device_counters *counters = &device->counters;
+    struct tn_device_counters *counters = tn_device_counters(device, host);
 
     TN_ASSERT(bytes >= chunk_count * TN_PAGE_BYTES);
     tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
@@ -30,9 +30,10 @@ void tn_device_count_mapped(tarn_device *device, enum tn_heap_kind kind, uint64_
     tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
 }
 
-void tn_device_count_unmapped(tarn_device *device, enum tn_heap_kind kind, uint64_t bytes)
+void tn_device_count_unmapped(tarn_device *device, bool host, enum tn_heap_kind kind,
+                              uint64_t bytes)
 {
-    struct tn_device_counters *counters = &device->counters;
+    struct tn_device_counters *counters = tn_device_counters(device, host);
 
     tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
     tn_metric_remove(&counters->mapped[TN_CHUNKS], kind, 1);
@@ -40,9 +41,9 @@ void tn_device_count_unmapped(tarn_device *device, enum tn_heap_kind kind, uint6
     tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
 }
 
-uint64_t tn_device_mapped_bytes(tarn_device *device)
+uint64_t tn_device_mapped_bytes(tarn_device *device, bool host)
 {
-    struct tn_device_counters *counters = &device->counters;
+    struct tn_device_counters *counters = tn_device_counters(device, host);
     uint64_t bytes;
 
     tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);

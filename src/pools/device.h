@@ -16,10 +16,12 @@
 #include "pools/callbacks.h"
 #include "pools/counters.h"
 #include "pools/route_stack.h"
+#include "pools/scrapes.h"
 #include "pools/tracker_queue.h"
 #include "tarn/device.h"
 #include "vmm/imports.h"
 #include "vmm/memory_cache.h"
+#include "vmm/registered.h"
 #include "vmm/region.h"
 
 /* Computes a pool's invariants again: see observe/pool_check.h. The pool's lock is held. */
@@ -75,6 +77,17 @@ struct tn_history {
     tarn_device *next; /* with a history: guarded by the lock of pools/histories.c */
 };
 
+/* What a device has of page-locked memory of the host: as its own budget, cache and counters. */
+struct tn_host_side {
+    struct tn_budget budget;
+    struct tn_memory_cache cache;
+    struct tn_device_counters counters;
+    tarn_pool *_Atomic pool; /* the default pool of the host; NULL: none yet; made once */
+    bool has_pieces;         /* the next two are there; written under the PROCESS lock */
+    struct tn_registered registered;
+    struct tn_memory_cache ready; /* see pools/pieces.h */
+};
+
 struct tarn_device {
     _Atomic uint64_t magic; /* TN_DEVICE_MAGIC; 0 in a recycled record */
     tarn_device *next;      /* guarded by the PROCESS lock; links recycled records */
@@ -86,10 +99,12 @@ struct tarn_device {
     struct tn_regions regions;
     struct tn_budget budget;
     struct tn_memory_cache cache;
-    tarn_unrouted unrouted;       /* immutable */
-    struct tn_rounding rounding;  /* immutable */
-    bool no_record_stream_reuse;  /* immutable */
-    uint64_t move_limit_bytes;    /* of a growth, 0: none; immutable; see pools/moves.h */
+    tarn_unrouted unrouted;      /* immutable */
+    struct tn_rounding rounding; /* immutable */
+    bool no_record_stream_reuse; /* immutable */
+    uint64_t move_limit_bytes;   /* of a growth, 0: none; immutable; see pools/moves.h */
+    uint64_t
+        lone_alignment; /* of addresses of lone blocks, 0: none are; immutable; see pools/lone.h */
     struct tn_imports imports;    /* memory of other processes */
     tarn_connection *connections; /* guarded by lock; newest first */
     tarn_listener *listeners;     /* guarded by lock; newest first */
@@ -118,6 +133,8 @@ struct tarn_device {
     atomic_uint_fast64_t contents_bytes;  /* of checkpoints, in blocks of the default pool */
     atomic_uint_fast64_t exec_bytes;      /* that instantiations of graphs took from the driver */
     struct tn_device_counters counters;
+    struct tn_host_side host;
+    struct tn_scraper scrapers[TARN_SCRAPERS];
     struct tn_history history;
     struct tn_trackers trackers;
 };
@@ -160,16 +177,23 @@ static inline bool tn_device_is_quiet(const tarn_device *device)
     return TN_LIKELY(news == 0) && TN_LIKELY(tn_gpu_is_calm(&device->gpu));
 }
 
-/* Counts charged bytes which are mapped, or no longer are, for the statistics. */
-void tn_device_count_mapped(tarn_device *device, enum tn_heap_kind kind, uint64_t bytes,
-                            uint64_t chunk_count);
-void tn_device_count_unmapped(tarn_device *device, enum tn_heap_kind kind, uint64_t bytes);
+/* The counters of the device's own memory, or of the host's. */
+static inline struct tn_device_counters *tn_device_counters(tarn_device *device, bool host)
+{
+    return host ? &device->host.counters : &device->counters;
+}
 
-/* The bytes which all pools of the device have mapped. */
-uint64_t tn_device_mapped_bytes(tarn_device *device);
+/* Counts charged bytes which are mapped, or no longer are, for the statistics. */
+void tn_device_count_mapped(tarn_device *device, bool host, enum tn_heap_kind kind, uint64_t bytes,
+                            uint64_t chunk_count);
+void tn_device_count_unmapped(tarn_device *device, bool host, enum tn_heap_kind kind,
+                              uint64_t bytes);
+
+/* The bytes which all pools of the device have mapped, in its own memory or in the host's. */
+uint64_t tn_device_mapped_bytes(tarn_device *device, bool host);
 
 /* Counts an increase (more), or a decrease, of a pool's metric from TN_CHUNKS on. */
-void tn_device_count(tarn_device *device, enum tn_metric_id id, enum tn_heap_kind kind,
+void tn_device_count(tarn_device *device, bool host, enum tn_metric_id id, enum tn_heap_kind kind,
                      uint64_t amount, bool more);
 
 #endif

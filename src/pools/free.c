@@ -17,6 +17,7 @@
 #include "pools/books.h"
 #include "pools/device.h"
 #include "pools/loans.h"
+#include "pools/lone.h"
 #include "pools/pending.h"
 #include "pools/pool_lock.h"
 #include "vmm/imports.h"
@@ -112,9 +113,9 @@ tarn_status tn_pool_lock_block(uint64_t address, bool live_only, tarn_pool **poo
 
     if (status != TARN_OK)
         return status;
-    found = tn_live_find(*pool, address);
+    found = tn_lone_find(*pool, address);
     if (found != NULL && (found->state == TN_BLOCK_LIVE || !live_only)) {
-        TN_ASSERT(tn_block_address(found) == address);
+        TN_ASSERT(tn_pool_is_lone(*pool) || tn_block_address(found) == address);
         *block = found;
         return TARN_OK;
     }
@@ -212,7 +213,7 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, boo
     pool->counters.free_count += 1;
     /* If memory is not of its own order in a capture, nobody knows before the capture's end how the
      * capture used it. */
-    block->captured_free = tn_holds_add_freed(&pool->holds, block) &&
+    block->captured_free = !pool->in_host && tn_holds_add_freed(&pool->holds, block) &&
                            !(tn_arena_is_captured(block->heap->arena) &&
                              tn_order_equal(tn_block_order(block), block->heap->arena->order));
     block->unheld = unheld;

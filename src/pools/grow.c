@@ -19,6 +19,8 @@
 #include "pools/device.h"
 #include "pools/handover.h"
 #include "pools/moves.h"
+#include "pools/pieces.h"
+#include "pools/proofs.h"
 #include "pools/sites.h"
 #include "pools/vacated.h"
 
@@ -181,6 +183,10 @@ static tarn_status plan_growth(tarn_pool *pool, struct tn_heap *heap, const stru
     status = tn_site_provide(pool, heap, wish->bytes, site);
     if (status != TARN_OK || site->have >= wish->bytes)
         return status;
+    if (tn_pool_has_pieces(pool)) {
+        *supply = (struct tn_supply){.made = {site->room, site->room}};
+        return TARN_OK;
+    }
     make_supply(pool, heap, wish, site, supply);
     if (!supply->moves.lacks_room)
         return TARN_OK;
@@ -298,6 +304,7 @@ void tn_heap_ungrow(tarn_pool *pool, const struct tn_growth *growth)
 
 /* A trim under way. */
 struct shrinking {
+    const tarn_pool *pool;
     uint64_t left_bytes; /* still to unmap */
     enum tn_unmapped to;
     bool unused_only; /* memory mapped ahead goes first */
@@ -305,14 +312,21 @@ struct shrinking {
     struct tn_farewells *farewells; /* NULL: trackers are not asked */
 };
 
-static bool may_unmap(const struct tn_chunk *chunk, const struct tn_gpu *gpu,
-                      const struct shrinking *shrinking)
+/* Events of streams prove memory of lone blocks, which is to go soon. */
+static bool is_proven(const tarn_pool *pool, const struct tn_chunk *chunk)
+{
+    return tn_gpu_is_proven(&pool->device->gpu, chunk->freed_stamp) ||
+           (tn_pool_is_lone(pool) &&
+            tn_pool_has_proven(pool, atomic_load(&chunk->heap)->arena, chunk->freed_stamp));
+}
+
+static bool may_unmap(const struct tn_chunk *chunk, const struct shrinking *shrinking)
 {
     TN_ASSERT(chunk->used_bytes == 0); /* P6: it is inside a FREE block */
     if (chunk->hold_count > 0 ||
         (shrinking->unused_only && (chunk->freed_stamp != 0 || chunk->was_used)))
         return false;
-    if (tn_gpu_is_proven(gpu, chunk->freed_stamp))
+    if (is_proven(shrinking->pool, chunk))
         return true;
     *shrinking->unproven = true;
     return false;
@@ -342,7 +356,7 @@ static struct tn_chunk *find_chunk_to_unmap(const struct tn_block *block, tarn_d
 
         end = chunk->offset;
         if (chunk->offset >= block->offset && tn_chunk_end(chunk) <= tn_block_end(block) &&
-            may_unmap(chunk, &device->gpu, shrinking) && !must_stay(device, chunk, shrinking))
+            may_unmap(chunk, shrinking) && !must_stay(device, chunk, shrinking))
             return chunk;
     }
     return NULL;
@@ -381,7 +395,7 @@ static void shrink_segments(tarn_pool *pool, struct tn_segment *segment,
 uint64_t tn_pool_unmap_free(tarn_pool *pool, uint64_t wanted_bytes, enum tn_unmapped to,
                             bool *unproven, struct tn_farewells *farewells)
 {
-    struct shrinking shrinking = {wanted_bytes, to, true, unproven, farewells};
+    struct shrinking shrinking = {pool, wanted_bytes, to, true, unproven, farewells};
     uint64_t mapped = tn_pool_mapped_bytes(pool);
 
     TN_ASSERT(tn_pool_is_locked(pool));

@@ -45,6 +45,7 @@
 #include "pools/handover.h"
 #include "pools/janitor.h"
 #include "pools/pending.h"
+#include "pools/pieces.h"
 #include "pools/sweep.h"
 #include "pools/totals.h"
 #include "pools/visit.h"
@@ -52,7 +53,9 @@
 
 enum {
     RUNG_TRIES_MAX = 64,
-    RUNG_WAIT = 6, /* behind those of climb_down */
+    PIECES_PART = 8,               /* of what a pool has mapped, made ahead */
+    PIECES_AHEAD_BYTES = 64 << 20, /* at most */
+    RUNG_WAIT = 6,                 /* behind those of climb_down */
     TRACKERS_NS = 1000000000,
 };
 
@@ -64,8 +67,10 @@ struct climb {
     void **result;
     tarn_status status; /* of the last attempt */
     bool frugal;
+    uint64_t mapped_bytes; /* of the pool, at the last attempt */
     /* The last attempt met the pool's own limit: memory of others is of no use. */
     bool at_own_limit;
+    bool lacks_piece;     /* the last attempt found no registered memory ready */
     uint64_t callback_id; /* the last one called */
     bool tried;
     bool
@@ -79,7 +84,7 @@ static bool is_out_of_memory(tarn_status status)
 
 /* Makes an attempt. Returns whether its answer is final: anything except no memory, or no
  * addresses. */
-static bool try_again(struct climb *climb)
+static bool try_once(struct climb *climb)
 {
     TN_ASSERT(tn_lock_none_held());
     if (tn_is_forked()) { /* a callback has forked, and this is the child */
@@ -90,10 +95,41 @@ static bool try_again(struct climb *climb)
     climb->pool->counters.events[TN_LADDER_RETRIES].count += climb->tried;
     climb->tried = true;
     climb->pool->limit.met = false;
+    climb->pool->memory.lacks_piece = false;
     climb->status = climb->attempt(climb->pool, climb->request, climb->frugal, climb->result);
     climb->at_own_limit = climb->pool->limit.met;
+    climb->lacks_piece = climb->pool->memory.lacks_piece;
+    climb->mapped_bytes = tn_pool_mapped_bytes(climb->pool);
     tn_pool_unlock(climb->pool);
     return !is_out_of_memory(climb->status) && climb->status != TARN_ERR_ADDRESS_SPACE;
+}
+
+/* Registers memory for the attempt, with no lock held. False: there is none. */
+static bool make_pieces(struct climb *climb)
+{
+    const uint64_t ahead = tn_min(climb->mapped_bytes / PIECES_PART, PIECES_AHEAD_BYTES);
+    tarn_status status = tn_pieces_provide(
+        climb->pool->device, climb->frugal ? TN_PIECE_BYTES : tn_max(ahead, TN_PIECE_BYTES));
+
+    TN_ASSERT(tn_pool_has_pieces(climb->pool));
+    if (status != TARN_OK)
+        climb->status = status;
+    return status == TARN_OK;
+}
+
+/* The same as try_once, but pieces that an attempt lacks are made. Other threads may take them
+ * first. */
+static bool try_again(struct climb *climb)
+{
+    bool final = try_once(climb);
+
+    for (int tries = 0; !final && climb->lacks_piece && tries < RUNG_TRIES_MAX; tries++) {
+        if (!make_pieces(climb))
+            return climb->status != TARN_ERR_HOST_MEMORY && climb->status != TARN_ERR_LIMIT &&
+                   climb->status != TARN_ERR_ADDRESS_SPACE;
+        final = try_once(climb);
+    }
+    return final;
 }
 
 static bool rung_idle(struct climb *climb)
@@ -186,11 +222,14 @@ static bool steal_from_other(tarn_pool *pool, void *context)
 {
     struct theft *theft = context;
 
+    const tarn_pool *to = theft->climb->pool;
     const uint64_t bytes = theft->climb->bytes;
     const uint64_t found = theft->stolen + theft->farewells->next_bytes;
 
     TN_ASSERT(tn_pool_is_locked(pool) && found < bytes);
-    if (pool != theft->climb->pool)
+    if (pool != to &&
+        ((pool->in_host == to->in_host && tn_pool_has_pieces(pool) == tn_pool_has_pieces(to)) ||
+         theft->climb->status == TARN_ERR_ADDRESS_SPACE)) /* which all share */
         theft->stolen += steal(pool, bytes - found, theft->farewells);
     return theft->stolen + theft->farewells->next_bytes >= bytes;
 }
@@ -208,10 +247,11 @@ static uint64_t steal_own(struct climb *climb, struct tn_farewells *farewells)
 /* The attempt before has taken the cached chunks of its own sizes. */
 static bool rung_cache(struct climb *climb)
 {
-    struct tn_memory_cache *cache = &climb->pool->device->cache;
+    struct tn_memory_cache *cache = tn_pool_cache(climb->pool);
     uint64_t cached = tn_memory_cache_bytes(cache);
 
-    if (climb->status == TARN_ERR_ADDRESS_SPACE || climb->at_own_limit)
+    if (climb->status == TARN_ERR_ADDRESS_SPACE || climb->at_own_limit ||
+        tn_pool_has_pieces(climb->pool))
         return false;
     return tn_memory_cache_release(cache, cached - tn_min(cached, climb->bytes)) > 0;
 }
@@ -307,7 +347,7 @@ static void tell_observers(tarn_pool *pool, uint64_t bytes, tarn_status status)
     char sentence[1024];
     struct tn_callback *observer = tn_callbacks_enter(&device->oom_observers, 0);
 
-    TN_ASSERT(is_out_of_memory(status));
+    TN_ASSERT(is_out_of_memory(status) || pool->in_host);
     if (observer == NULL)
         return;
     (void)snprintf(sentence, sizeof sentence, "%s", tarn_last_error());
@@ -315,10 +355,10 @@ static void tell_observers(tarn_pool *pool, uint64_t bytes, tarn_status status)
     what.requested_bytes = bytes;
     what.status = status;
     tn_gpu_memory_info(&device->gpu, &what.driver_free_bytes, &what.driver_total_bytes);
-    tn_totals_read(device, &totals);
+    tn_totals_read(device, pool->in_host, &totals);
     what.mapped_bytes = tn_metric_all(&totals.metrics[TN_CHUNK_BYTES]);
     what.live_bytes = tn_metric_all(&totals.metrics[TN_LIVE_BYTES]);
-    what.cached_bytes = tn_memory_cache_bytes(&device->cache);
+    what.cached_bytes = tn_memory_cache_bytes(tn_pool_cache(pool));
     while (observer != NULL) {
         uint64_t id = observer->id;
 
@@ -375,6 +415,44 @@ static void note_failed(tarn_pool *pool, uint64_t bytes, tarn_status status)
     tn_pool_note(pool, TN_NOTE_OUT_OF_MEMORY, TN_OPERANDS(bytes, free_bytes, (uint64_t)status));
 }
 
+/* A list of pools, as a part of a sentence. */
+struct list {
+    char text[512];
+    size_t length;
+    bool host; /* of the pools in the host's memory, or of the others */
+};
+
+static bool put_pool(tarn_pool *pool, void *context)
+{
+    struct list *list = context;
+    int length;
+
+    TN_ASSERT(tn_pool_is_locked(pool) && list->length < sizeof list->text);
+    if (pool->in_host != list->host)
+        return false;
+    length = snprintf(list->text + list->length, sizeof list->text - list->length,
+                      "; pool '%s' maps %llu MiB, %llu live", pool->name,
+                      (unsigned long long)(tn_pool_mapped_bytes(pool) / TN_MIB),
+                      (unsigned long long)(tn_pool_live_bytes(pool) / TN_MIB));
+    list->length += length > 0 ? (size_t)length : 0;
+    return list->length >= sizeof list->text;
+}
+
+static tarn_status no_host_memory(const tarn_pool *pool, uint64_t bytes)
+{
+    tarn_device *device = pool->device;
+    struct list pools = {.host = true};
+
+    TN_ASSERT(pool->in_host && tn_lock_none_held());
+    (void)tn_device_visit(device, put_pool, &pools);
+    return tn_fail(TARN_ERR_HOST_MEMORY,
+                   "the host has no %llu bytes of page-locked memory for pool '%s': Tarn maps %llu "
+                   "MiB for device %d%s",
+                   (unsigned long long)bytes, pool->name,
+                   (unsigned long long)(tn_device_mapped_bytes(device, true) / TN_MIB),
+                   device->gpu.ordinal, pools.text);
+}
+
 static tarn_status run(struct climb *climb)
 {
     tarn_pool *pool = climb->pool;
@@ -384,7 +462,7 @@ static tarn_status run(struct climb *climb)
     TN_ASSERT(tn_lock_none_held() && bytes > 0);
     if (try_again(climb))
         return climb->status;
-    if (bytes <= device->gpu.total_bytes) { /* else no memory would be enough */
+    if (pool->in_host || bytes <= device->gpu.total_bytes) { /* else no memory would be enough */
         tarn_status waited;
 
         if (climb_down(climb))
@@ -406,7 +484,7 @@ static tarn_status run(struct climb *climb)
     note_failed(pool, bytes, climb->status);
     tn_trackers_note_failed(device, bytes, climb->status);
     if (climb->status == TARN_ERR_DEVICE_MEMORY)
-        climb->status = tn_ladder_failed(pool, bytes);
+        climb->status = pool->in_host ? no_host_memory(pool, bytes) : tn_ladder_failed(pool, bytes);
     tell_observers(pool, bytes, climb->status);
     return tn_is_forked() ? tn_fork_refuse() : climb->status;
 }
@@ -423,25 +501,6 @@ tarn_status tn_ladder_run(tarn_pool *pool, tn_ladder_attempt attempt, const void
     return status;
 }
 
-/* A list of pools, as a part of a sentence. */
-struct list {
-    char text[512];
-    size_t length;
-};
-
-static bool put_pool(tarn_pool *pool, void *context)
-{
-    struct list *list = context;
-    int length = snprintf(list->text + list->length, sizeof list->text - list->length,
-                          "; pool '%s' maps %llu MiB, %llu live", pool->name,
-                          (unsigned long long)(tn_pool_mapped_bytes(pool) / TN_MIB),
-                          (unsigned long long)(tn_pool_live_bytes(pool) / TN_MIB));
-
-    TN_ASSERT(tn_pool_is_locked(pool) && list->length < sizeof list->text);
-    list->length += length > 0 ? (size_t)length : 0;
-    return list->length >= sizeof list->text;
-}
-
 tarn_status tn_ladder_failed(const tarn_pool *pool, uint64_t bytes)
 {
     tarn_device *device = pool->device;
@@ -452,11 +511,11 @@ tarn_status tn_ladder_failed(const tarn_pool *pool, uint64_t bytes)
     TN_ASSERT(tn_lock_none_held());
     tn_gpu_memory_info(&device->gpu, &free_bytes, &total_bytes);
     (void)tn_device_visit(device, put_pool, &pools);
-    return tn_fail(TARN_ERR_DEVICE_MEMORY,
-                   "device %d has no %llu bytes for pool '%s': the driver has %llu of %llu MiB "
-                   "free, Tarn maps %llu MiB%s",
-                   device->gpu.ordinal, (unsigned long long)bytes, pool->name,
-                   (unsigned long long)(free_bytes / TN_MIB),
-                   (unsigned long long)(total_bytes / TN_MIB),
-                   (unsigned long long)(tn_device_mapped_bytes(device) / TN_MIB), pools.text);
+    return tn_fail(
+        TARN_ERR_DEVICE_MEMORY,
+        "device %d has no %llu bytes for pool '%s': the driver has %llu of %llu MiB "
+        "free, Tarn maps %llu MiB%s",
+        device->gpu.ordinal, (unsigned long long)bytes, pool->name,
+        (unsigned long long)(free_bytes / TN_MIB), (unsigned long long)(total_bytes / TN_MIB),
+        (unsigned long long)(tn_device_mapped_bytes(device, false) / TN_MIB), pools.text);
 }

@@ -301,7 +301,7 @@ static bool add_giver(tarn_pool *pool, void *context)
     struct giving *giving = context;
 
     TN_ASSERT(tn_pool_is_locked(pool));
-    if (pool == giving->to)
+    if (pool == giving->to || pool->in_host != giving->to->in_host)
         return false;
     tn_pending_collect(pool);
     for (size_t id = 0; id < pool->chunks.ids; id++) {
@@ -326,10 +326,10 @@ static void measure(tarn_pool *pool, struct means *means)
     tn_gpu_memory_info(&device->gpu, &free_bytes, &total_bytes);
     means->driver_bytes = tn_round_down(less(free_bytes, DRIVER_BYTES_KEPT), TN_PAGE_BYTES);
     means->others_bytes = giving.bytes;
-    means->limit_bytes = tn_budget_limit(&device->budget);
-    means->charged_bytes = atomic_load(&device->budget.charged_bytes);
-    means->cached_bytes = tn_memory_cache_bytes(&device->cache);
-    tn_memory_cache_count(&device->cache, pool->properties, means->cached.counts);
+    means->limit_bytes = tn_budget_limit(tn_pool_budget(pool));
+    means->charged_bytes = atomic_load(&tn_pool_budget(pool)->charged_bytes);
+    means->cached_bytes = tn_memory_cache_bytes(tn_pool_cache(pool));
+    tn_memory_cache_count(tn_pool_cache(pool), pool->memory.properties, means->cached.counts);
 }
 
 /* What an allocation does before it looks for memory. */
@@ -349,6 +349,11 @@ tarn_status tn_pool_find_largest(tarn_pool *pool, tn_cu_stream stream, struct tn
     struct tn_outlook outlook = {.pool = pool, .stream_id = order.stream_id};
 
     TN_ASSERT(order.capture_id == 0);
+    if (pool->in_host)
+        return tn_fail(TARN_ERR_NOT_SUPPORTED,
+                       "pool '%s' has memory of the host: nothing tells how much the host would "
+                       "give",
+                       pool->name);
     measure(pool, &means);
     tn_pool_lock(pool);
     outlook.arena = tn_arena_seek(pool, order);

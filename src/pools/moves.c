@@ -134,7 +134,7 @@ static void choose(const tarn_pool *pool, const struct tn_want *want, uint64_t l
     struct tn_arena_walk walk;
 
     if (pool->vacated.count + TN_MOVES_MAX > TN_VACATED_MAX || arena == &pool->idle || limit == 0 ||
-        pool->properties.shared)
+        pool->memory.properties.shared)
         return;
     candidates.want = want;
     candidates.count = 0;
@@ -197,7 +197,7 @@ __attribute__((unused)) static bool is_bounded(const tarn_pool *pool, const stru
 {
     return moves->count == TN_MOVES_MAX || moves->lacks_room || moves->bytes >= want->bytes ||
            pool->vacated.count + TN_MOVES_MAX > TN_VACATED_MAX || limit != UINT64_MAX ||
-           want->heap->arena == &pool->idle || pool->properties.shared ||
+           want->heap->arena == &pool->idle || pool->memory.properties.shared ||
            pool->chunks.count > CANDIDATES_MAX || pool->arenas.count > DONORS_MAX;
 }
 

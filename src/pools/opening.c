@@ -25,6 +25,7 @@
 #include "pools/end.h"
 #include "pools/histories.h"
 #include "pools/janitor.h"
+#include "pools/pieces.h"
 #include "pools/route.h"
 #include "pools/trackers.h"
 #include "pools/visit.h"
@@ -126,12 +127,29 @@ static void fini_device(tarn_device *device)
     tn_lock_fini(&device->growing);
     tn_lock_fini(&device->lock);
     tn_imports_fini(&device->imports);
+    tn_pieces_close(device);
+    tn_memory_cache_fini(&device->host.ready);
+    tn_memory_cache_fini(&device->host.cache);
     tn_memory_cache_fini(&device->cache);
     tn_regions_fini(&device->regions);
     tn_pool_index_fini(&device->index);
     tn_histories_remove(device);
     fini_history(&device->history); /* what was written until here can be read until here */
     tn_gpu_close(&device->gpu);
+}
+
+/* Takes no memory of the host: that is made by the first allocation there. */
+static void init_host_side(tarn_device *device, const tarn_device_options *options)
+{
+    struct tn_host_side *host = &device->host;
+
+    host->budget.ordinal = device->gpu.ordinal;
+    host->budget.host = true;
+    tn_memory_cache_init(&host->cache, &device->gpu, &host->budget,
+                         tn_cache_bytes(options->pinned_cache_limit_bytes, TN_PINNED_CACHE_BYTES),
+                         true);
+    host->cache.history = tn_device_ring(device);
+    tn_memory_cache_init(&host->ready, &device->gpu, &host->budget, UINT64_MAX, true);
 }
 
 static tarn_status init_device(tarn_device *device, const struct tn_driver *driver, int ordinal,
@@ -151,12 +169,14 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     status = tn_regions_init(&device->regions, &device->gpu, options->region_bytes);
     if (status != TARN_OK)
         goto drop_history;
+    device->regions.takes_turns = device->lone_alignment != 0;
     atomic_store(&device->budget.limit_bytes, options->limit_bytes);
     tn_budget_set_fraction(&device->budget, options->memory_fraction, device->gpu.total_bytes);
     device->budget.ordinal = ordinal;
     tn_memory_cache_init(&device->cache, &device->gpu, &device->budget,
-                         tn_cache_bytes(options->cache_limit_bytes, TN_CACHE_BYTES_DEFAULT));
+                         tn_cache_bytes(options->cache_limit_bytes, TN_CACHE_BYTES_DEFAULT), false);
     device->cache.history = tn_device_ring(device);
+    init_host_side(device, options);
     tn_imports_init(&device->imports, &device->gpu, TN_IMPORTS_BYTES_DEFAULT);
     tn_pinned_set_limit(&device->gpu,
                         tn_cache_bytes(options->pinned_cache_limit_bytes, TN_PINNED_CACHE_BYTES));
@@ -240,9 +260,13 @@ static tarn_status open_locked(int ordinal, const tarn_device_options *options, 
     device->move_limit_bytes = options->move_limit_bytes == TARN_NO_MOVES ? 0
                                : options->move_limit_bytes == 0           ? SIZE_MAX
                                                                 : options->move_limit_bytes;
+    device->lone_alignment = options->overrun_alignment;
+    if (device->lone_alignment != 0)
+        device->move_limit_bytes = 0; /* memory that moves would leave its page */
     device->check_pool = check_pool;
     device->null_stream = null_stream_of(options);
     tn_rounding_init(&device->rounding, options->roundup_power2_divisions);
+    device->rounding.any = device->rounding.any && device->lone_alignment == 0;
     status = init_device(device, driver, ordinal, options);
     if (status != TARN_OK) {
         tn_records_give(&device_records, device);
@@ -284,7 +308,24 @@ static bool count_claims(tarn_pool *pool, void *context)
     return false;
 }
 
-/* BUSY if anything except the default pool's free memory is left; *idle: whether this memory is
+/* BUSY if anything except the default pool's free memory is left; *idle is cleared unless this
+ * memory is proven idle. pool: NULL: none was made. */
+static tarn_status check_default(tarn_pool *pool, bool *idle)
+{
+    tarn_status status;
+
+    if (pool == NULL)
+        return TARN_OK;
+    TN_ASSERT(pool->is_default);
+    tn_pool_lock(pool);
+    tn_holds_end_passing(pool);
+    status = tn_pool_check_unclaimed(pool);
+    *idle = tn_pool_is_idle(pool) && *idle;
+    tn_pool_unlock(pool);
+    return status;
+}
+
+/* BUSY if anything except the default pools' free memory is left; *idle: whether this memory is
  * proven idle. */
 static tarn_status check_unused(tarn_device *device, bool *idle)
 {
@@ -307,11 +348,10 @@ static tarn_status check_unused(tarn_device *device, bool *idle)
                          device->gpu.ordinal, (unsigned long long)claims.pool_count,
                          (unsigned long long)claims.graph_count);
     } else {
-        tn_pool_lock(device->default_pool);
-        tn_holds_end_passing(device->default_pool);
-        status = tn_pool_check_unclaimed(device->default_pool);
-        *idle = tn_pool_is_idle(device->default_pool);
-        tn_pool_unlock(device->default_pool);
+        *idle = true;
+        status = check_default(atomic_load(&device->host.pool), idle);
+        if (status == TARN_OK)
+            status = check_default(device->default_pool, idle);
     }
     tn_lock_release(&device->lock);
     return status;
@@ -391,6 +431,45 @@ static tarn_status leave_list(tarn_device *device, bool *last)
     return status;
 }
 
+tarn_status tn_device_host_pool(tarn_device *device, tarn_pool **pool)
+{
+    struct tn_pool_settings settings = {
+        .name = "host", .is_default = true, .properties = {.host = true}};
+    tarn_status status = TARN_OK;
+    tarn_pool *made;
+
+    TN_ASSERT(tn_lock_none_held());
+    tn_fork_stake();
+    tn_lock_acquire(&process_lock);
+    made = atomic_load(&device->host.pool);
+    if (made == NULL)
+        status = tn_gpu_check_properties(&device->gpu, settings.properties);
+    if (made == NULL && status == TARN_OK)
+        status = tn_gpu_others_mask(&device->gpu, &settings.peer_mask);
+    if (made == NULL && status == TARN_OK)
+        status = tn_pool_create(device, &settings, &made);
+    if (status == TARN_OK)
+        atomic_store(&device->host.pool, made);
+    tn_lock_release(&process_lock);
+    tn_fork_unstake();
+    if (status == TARN_OK)
+        *pool = made;
+    return status;
+}
+
+tarn_status tn_device_open_pieces(tarn_device *device)
+{
+    tarn_status status;
+
+    TN_ASSERT(tn_lock_none_held());
+    tn_fork_stake();
+    tn_lock_acquire(&process_lock);
+    status = tn_pieces_open(device);
+    tn_lock_release(&process_lock);
+    tn_fork_unstake();
+    return status;
+}
+
 bool tn_devices_contain(uint64_t address)
 {
     bool contain = false;
@@ -422,8 +501,12 @@ tarn_status tn_device_close(tarn_device *device)
     status = leave_list(device, &last);
     if (status != TARN_OK || !last)
         return status;
-    status = tn_pool_destroy(device->default_pool);
+    if (atomic_load(&device->host.pool) != NULL)
+        status = tn_pool_destroy(atomic_load(&device->host.pool));
     TN_ASSERT(status == TARN_OK); /* the pool is unclaimed and idle */
+    atomic_store(&device->host.pool, NULL);
+    status = tn_pool_destroy(device->default_pool);
+    TN_ASSERT(status == TARN_OK);
     (void)status;
     tn_pools_end_told(device, true);
     if (tn_is_forked())

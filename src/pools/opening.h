@@ -17,6 +17,13 @@ TARN_MUST_CHECK tarn_status tn_device_open(int ordinal, const tarn_device_option
                                            tarn_device **device);
 TARN_MUST_CHECK tarn_status tn_device_close(tarn_device *device);
 
+/* The default pool of page-locked memory, which is made here when it is first asked for.
+ *   NOT_SUPPORTED: the device maps no memory of the host; HOST_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_device_host_pool(tarn_device *device, tarn_pool **pool);
+
+/* Prepares the device for pools of registered memory: see tn_pieces_open. */
+TARN_MUST_CHECK tarn_status tn_device_open_pieces(tarn_device *device);
+
 /* Whether an open device has reserved the address. */
 bool tn_devices_contain(uint64_t address);
 

@@ -46,7 +46,8 @@ static void note_frontier(tarn_pool *pool, struct tn_use *use)
 
 uint64_t tn_block_freed_stamp(const tarn_pool *pool, const struct tn_block *block)
 {
-    return tn_block_is_of(block, TN_ORDER_NONE) ? 0 : tn_gpu_epoch(&pool->device->gpu);
+    return pool->in_host || tn_block_is_of(block, TN_ORDER_NONE) ? 0
+                                                                 : tn_gpu_epoch(&pool->device->gpu);
 }
 
 void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stamp,
@@ -137,6 +138,8 @@ bool tn_capture_use_has_ended(const tarn_pool *pool, const struct tn_block *bloc
                               const struct tn_use *use)
 {
     TN_ASSERT(tn_pool_is_locked(pool) && use->order.capture_id != 0);
+    if (pool->in_host) /* no hold keeps chunks: the block itself is the graph's input */
+        return !tn_holds_have(&pool->holds, use->order.capture_id, NULL);
     return !capture_goes_on(pool, use->order.capture_id) &&
            !capture_goes_on(pool, tn_block_order(block).capture_id);
 }

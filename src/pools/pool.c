@@ -16,6 +16,9 @@ static struct tn_records pool_records = TN_RECORDS_INIT_KEEPING(struct tarn_pool
 /* Of the newest pool of the process. Taken under the DEVICE lock, serials rise in a device's list. */
 static atomic_uint_fast64_t last_serial;
 
+/* Of memory of the host: what is freed there is idle, but for the uses that were recorded. */
+static const atomic_uint_fast64_t no_epoch;
+
 void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_heaps *heaps,
                         struct tn_order order)
 {
@@ -23,17 +26,18 @@ void tn_pool_init_arena(tarn_pool *pool, struct tn_arena *arena, struct tn_heaps
     bool recorded = history->file.head != NULL;
 
     TN_ASSERT(tn_pool_is_locked(pool) && tn_arena_is_locked(arena));
-    tn_arena_init(arena,
-                  &(struct tn_arena_owner){.pool = pool,
-                                           .rounding = pool->rounding,
-                                           .epoch = &pool->device->gpu.epoch,
-                                           .store = &pool->store,
-                                           .heaps = heaps,
-                                           .segments = tn_order_equal(order, TN_ORDER_NONE)
-                                                           ? &pool->segments.dormant.first
-                                                           : &pool->segments.first,
-                                           .history = recorded ? &history->ring : NULL},
-                  order);
+    tn_arena_init(
+        arena,
+        &(struct tn_arena_owner){.pool = pool,
+                                 .rounding = pool->rounding,
+                                 .epoch = pool->in_host ? &no_epoch : &pool->device->gpu.epoch,
+                                 .store = &pool->store,
+                                 .heaps = heaps,
+                                 .segments = tn_order_equal(order, TN_ORDER_NONE)
+                                                 ? &pool->segments.dormant.first
+                                                 : &pool->segments.first,
+                                 .history = recorded ? &history->ring : NULL},
+        order);
 }
 
 void tn_pool_end_arena(tarn_pool *pool, struct tn_arena *arena)
@@ -53,7 +57,8 @@ static void renew(tarn_pool *pool, struct tn_heaps *idle_heaps)
     tn_lock_acquire(&pool->lock);
     TN_ASSERT(pool->arenas.lists.first[TN_ARENAS_ALL] == NULL);
     pool->arenas = (struct tn_arenas){.count = 0};
-    pool->counters = (struct tn_pool_counters){.sums = &pool->device->counters.sums};
+    pool->counters =
+        (struct tn_pool_counters){.sums = &tn_device_counters(pool->device, pool->in_host)->sums};
     tn_pins_open(&pool->pins);
     tn_arena_lock(&pool->idle);
     tn_pool_init_arena(pool, &pool->idle, idle_heaps, (struct tn_order){0, 0});
@@ -92,7 +97,8 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     TN_ASSERT(atomic_load(&made->arena_table) == NULL);
     atomic_store(&made->replays, replays);
     atomic_store(&made->replay_stream_id, 0);
-    made->replay_order = settings->replay_order;
+    made->replay_order = (uint8_t)settings->replay_order;
+    made->in_host = settings->properties.host;
     atomic_store(&made->released, false);
     atomic_store(&made->is_default, settings->is_default);
     made->share_captured = settings->share_captured;
@@ -103,8 +109,8 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     made->limit.bytes = settings->limit_bytes;
     made->graphs.guard = settings->guard;
     made->graphs.is_adopted = settings->is_adopted;
-    made->properties = settings->properties;
-    made->peer_mask = settings->peer_mask;
+    made->memory.properties = settings->properties;
+    made->memory.peer_mask = settings->peer_mask;
     made->holds = (struct tn_holds){.pool = made,
                                     .index = &device->index,
                                     .lock = &made->lock,

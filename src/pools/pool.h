@@ -50,6 +50,14 @@ struct tn_pool_limit {
     bool met;       /* the limit refused a growth; cleared by the reader */
 };
 
+/* What the pool's chunks have in common. */
+struct tn_pool_memory {
+    struct tn_memory_properties properties; /* immutable */
+    /* Devices with access to all its memory: bit i is ordinal i. Guarded by the pool's lock. */
+    uint64_t peer_mask;
+    bool lacks_piece; /* a growth found no piece ready; cleared by the reader; the pool's lock */
+};
+
 /* Segments of streams that nobody has used for long: P39 in pools/arena_table.h. */
 struct tn_dormants {
     struct tn_segment *first; /* dormant for the longest time first */
@@ -164,16 +172,15 @@ struct tarn_pool {
     /* The stream id of its own last ordered replay; 0: none; written under the lock of its record;
      * also reset under the pool's lock when a single graph is left. */
     atomic_uint_fast64_t replay_stream_id;
-    tarn_replay_order replay_order; /* immutable */
-    atomic_bool released;           /* the handle is given up */
-    atomic_bool is_default;         /* immutable */
-    bool share_captured; /* Immutable: work outside captures may take free memory of graphs. */
-    atomic_uchar ending; /* enum tn_ending: P34; pools/pool_lock.h changes it */
-    char name[32];       /* immutable */
+    uint8_t replay_order;   /* tarn_replay_order; immutable */
+    bool in_host;           /* Immutable: its memory is the host's. */
+    atomic_bool released;   /* the handle is given up */
+    atomic_bool is_default; /* immutable */
+    bool share_captured;    /* Immutable: work outside captures may take free memory of graphs. */
+    atomic_uchar ending;    /* enum tn_ending: P34; pools/pool_lock.h changes it */
+    char name[32];          /* immutable */
     struct tn_pool_limit limit;
-    struct tn_memory_properties properties; /* immutable */
-    /* Devices with access to all its memory: bit i is ordinal i. Guarded by lock. */
-    uint64_t peer_mask;
+    struct tn_pool_memory memory;
     struct tn_pool_places places;
 
     struct tn_segment_list segments;
@@ -206,7 +213,7 @@ struct tarn_pool {
 #endif
 };
 
-_Static_assert(offsetof(struct tarn_pool, name) == 64, "a cache line");
+_Static_assert(offsetof(struct tarn_pool, name) <= 64, "a cache line");
 
 /* The device of a pool which may be gone, or of the pool which has its record now. */
 static inline tarn_device *tn_pool_device(const tarn_pool *pool)
@@ -336,11 +343,17 @@ static inline uint64_t tn_pool_segment_count(const tarn_pool *pool)
     return tn_metric_all(&pool->counters.metrics[TN_SEGMENTS]);
 }
 
+/* Whether blocks of the pool are lone: pools/lone.h. */
+static inline bool tn_pool_is_lone(const tarn_pool *pool)
+{
+    return pool->device->lone_alignment != 0 && !pool->memory.properties.registered;
+}
+
 /* Settings of a new pool, checked. */
 struct tn_pool_settings {
     const char *name;     /* NULL: none */
     uint64_t limit_bytes; /* 0: none */
-    bool is_default;
+    bool is_default;      /* in_host: the default pool of the host */
     bool is_adopted;
     bool share_captured; /* work outside captures may take free memory held by graphs */
     tarn_replay_order replay_order;
@@ -348,6 +361,19 @@ struct tn_pool_settings {
     struct tn_memory_properties properties;
     uint64_t peer_mask;
 };
+
+/* Where its memory is counted against a limit, and where memory waits that is mapped nowhere. */
+static inline struct tn_budget *tn_pool_budget(const tarn_pool *pool)
+{
+    return pool->in_host ? &pool->device->host.budget : &pool->device->budget;
+}
+
+static inline struct tn_memory_cache *tn_pool_cache(const tarn_pool *pool)
+{
+    if (pool->memory.properties.registered)
+        return &pool->device->host.ready;
+    return pool->in_host ? &pool->device->host.cache : &pool->device->cache;
+}
 
 /* A new pool of the device, in its list. HOST_MEMORY. */
 TARN_MUST_CHECK tarn_status tn_pool_create(tarn_device *device,

@@ -299,6 +299,8 @@ static bool may_have_other_captures(const tarn_pool *pool, const struct tn_hold 
     uint64_t own = hold != NULL && hold->owned ? 1 : 0;
 
     TN_ASSERT(pool->holds.open_count >= own);
+    if (pool->in_host) /* captures only use its blocks, by claims */
+        return false;
     return pool->holds.open_count != own || pool->claims.route_count != own;
 }
 
@@ -311,12 +313,14 @@ static struct tn_steady_terms terms_of(const tarn_pool *pool, const struct tn_ar
     struct tn_steady_terms terms = {
         .coalesces = pool->claims.checkpoint_count > 0,
         .captured = hold != NULL ? &hold->chunks : NULL,
-        .asks = pool->arenas.count > 1 && !captured && pool->device->move_limit_bytes != 0,
+        .asks = pool->arenas.count > 1 && !captured && !pool->in_host &&
+                pool->device->move_limit_bytes != 0,
     };
 
     TN_ASSERT(arena != &pool->idle);
     /* A pool without its magic number is going, and callers with its handle are told. */
-    terms.allocates = arena->met && arena->fence == NULL && atomic_load(&pool->magic) != 0 &&
+    terms.allocates = !tn_pool_is_lone(pool) && arena->met && arena->fence == NULL &&
+                      atomic_load(&pool->magic) != 0 &&
                       (!captured || (hold != NULL && pool->bodies.first == NULL));
     /* The last free of a released pool ends the pool, and therefore needs its lock. */
     terms.frees =

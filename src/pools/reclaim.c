@@ -20,6 +20,7 @@
 #include "pools/grow.h"
 #include "pools/janitor.h"
 #include "pools/pending.h"
+#include "pools/pieces.h"
 #include "pools/sweep.h"
 #include "pools/visit.h"
 
@@ -120,6 +121,8 @@ tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64
         *freed_bytes += lock_and_trim(pool, keep_bytes, &why);
     if (tn_is_forked()) /* in a tracker */
         return tn_fork_refuse();
+    if (wait && tn_pool_has_pieces(pool))
+        tn_pieces_trim(pool->device, 0);
     tn_regions_shrink(&pool->device->regions);
     if (status == TARN_OK)
         tn_pool_note(pool, TN_NOTE_TRIMMED, TN_OPERANDS(*freed_bytes, keep_bytes));
@@ -128,6 +131,7 @@ tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait, uint64
 
 /* A trim of a device. */
 struct trim {
+    bool host; /* of the pools in the host's memory, or of the others */
     uint64_t keep_bytes;
     uint64_t freed;
     struct stays *why;
@@ -137,25 +141,27 @@ struct trim {
 static bool trim_pool(tarn_pool *pool, void *context)
 {
     struct trim *trim = context;
-    uint64_t mapped = tn_device_mapped_bytes(pool->device) - trim->farewells.next_bytes;
+    uint64_t mapped = tn_device_mapped_bytes(pool->device, trim->host) - trim->farewells.next_bytes;
     uint64_t excess = mapped > trim->keep_bytes ? mapped - trim->keep_bytes : 0;
     uint64_t own = tn_pool_mapped_bytes(pool);
 
     TN_ASSERT(tn_lock_is_held(&pool->device->lock));
+    if (pool->in_host != trim->host)
+        return false;
     trim->freed +=
         trim_pool_pass(pool, own > excess ? own - excess : 0, trim->why, &trim->farewells);
     return false;
 }
 
 /* The cache first, then the pools, newest first. */
-static uint64_t trim_device(tarn_device *device, uint64_t keep_bytes, struct stays *why)
+static uint64_t trim_device(tarn_device *device, bool host, uint64_t keep_bytes, struct stays *why)
 {
-    uint64_t mapped = tn_device_mapped_bytes(device);
-    struct trim trim = {.keep_bytes = keep_bytes, .why = why};
+    struct tn_memory_cache *cache = host ? &device->host.cache : &device->cache;
+    uint64_t mapped = tn_device_mapped_bytes(device, host);
+    struct trim trim = {.host = host, .keep_bytes = keep_bytes, .why = why};
     int rounds = 0;
 
-    trim.freed =
-        tn_memory_cache_release(&device->cache, keep_bytes > mapped ? keep_bytes - mapped : 0);
+    trim.freed = tn_memory_cache_release(cache, keep_bytes > mapped ? keep_bytes - mapped : 0);
     do {
         (void)tn_device_visit(device, trim_pool, &trim);
         rounds += 1;
@@ -164,7 +170,7 @@ static uint64_t trim_device(tarn_device *device, uint64_t keep_bytes, struct sta
     return trim.freed;
 }
 
-tarn_status tn_device_trim(tarn_device *device, uint64_t keep_bytes, bool wait,
+tarn_status tn_device_trim(tarn_device *device, bool host, uint64_t keep_bytes, bool wait,
                            uint64_t *freed_bytes)
 {
     struct stays why = {0};
@@ -174,14 +180,14 @@ tarn_status tn_device_trim(tarn_device *device, uint64_t keep_bytes, bool wait,
     tn_device_reap(device);
     tn_device_see_end(device);
     tn_lock_acquire(&device->lock);
-    device->counters.events[TN_TRIMS].count += 1;
+    tn_device_counters(device, host)->events[TN_TRIMS].count += 1;
     tn_lock_release(&device->lock);
-    *freed_bytes = trim_device(device, keep_bytes, &why);
+    *freed_bytes = trim_device(device, host, keep_bytes, &why);
     for (int i = 0; i < PASSES && wait && prove(device, NULL, &why, &status); i++)
-        *freed_bytes += trim_device(device, keep_bytes, &why);
+        *freed_bytes += trim_device(device, host, keep_bytes, &why);
     if (tn_is_forked())
         return tn_fork_refuse();
-    if (wait)
+    if (wait && !host)
         tn_pinned_trim(&device->gpu, keep_bytes);
     tn_regions_shrink(&device->regions);
     if (status == TARN_OK)

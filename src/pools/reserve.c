@@ -137,6 +137,8 @@ static tarn_status prepare_arena(tarn_pool *pool, const struct reservation *want
     *arena = tn_arena_get(pool, wanted->order);
     if (*arena == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for an arena");
+    if (pool->in_host)
+        (*arena)->met = true; /* of no stream */
     status = tn_arena_meet(*arena, wanted->stream, wanted->met);
     if (status == TARN_OK && first && !tn_stream_is_default(wanted->stream))
         tn_arena_name(pool, *arena, wanted->stream);
@@ -280,7 +282,7 @@ tarn_status tn_pool_reserve(tarn_pool *pool, uint64_t bytes, tn_cu_stream stream
     };
 
     TN_ASSERT(tn_lock_none_held());
-    if (bytes == 0)
+    if (bytes == 0 || tn_pool_is_lone(pool)) /* a lone block gets new memory */
         return TARN_OK;
     return tn_ladder_run(pool, attempt_reservation, &wanted, bytes, NULL);
 }

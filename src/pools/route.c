@@ -142,6 +142,12 @@ static tarn_status open_route(tarn_device *device, tarn_pool *pool, tarn_route_f
     if (pool->is_default)
         return tn_fail(TARN_ERR_WRONG_STATE, "the default pool serves what no route catches; a "
                                              "route needs a private pool");
+    if (pool->in_host)
+        return tn_fail(
+            TARN_ERR_WRONG_STATE,
+            "pool '%s' has memory of the host, which no route leads to: name the pool by "
+            "tarn_pool_malloc",
+            pool->name);
     made = tn_records_take(&route_records);
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a route");

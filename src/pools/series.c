@@ -45,6 +45,13 @@ static void share(tarn_pool *pool, tarn_pool *other)
     TN_ASSERT(atomic_load(&pool->replays) == atomic_load(&other->replays)); /* P17 */
 }
 
+/* Whether graphs write memory of the pool that other graphs have: neither the default pool nor memory
+ * of the host is held for graphs. */
+static bool orders_replays(const tarn_pool *pool)
+{
+    return !pool->is_default && !pool->in_host;
+}
+
 void tn_replays_merge_pools(tarn_pool *pool, uint64_t capture_id, tn_cu_graph graph)
 {
     tarn_device *device = pool->device;
@@ -53,12 +60,12 @@ void tn_replays_merge_pools(tarn_pool *pool, uint64_t capture_id, tn_cu_graph gr
     tarn_pool *other;
 
     TN_ASSERT(!tn_lock_held(TN_RANK_DEVICE));
-    if (pool->is_default) /* it holds nothing for graphs */
+    if (!orders_replays(pool))
         return;
     tn_lock_acquire(&device->lock);
     /* No visit: which pools have such a hold is known without their locks. */
     while ((other = tn_pool_index_pool(&device->index, &keys, &below)) != NULL) {
-        if (atomic_load(&pool->replays) != atomic_load(&other->replays) && !other->is_default)
+        if (atomic_load(&pool->replays) != atomic_load(&other->replays) && orders_replays(other))
             share(pool, other);
     }
     tn_lock_release(&device->lock);

@@ -12,6 +12,7 @@
 #include "pools/arena_table.h"
 #include "pools/device.h"
 #include "pools/handover.h"
+#include "pools/pieces.h"
 #include "pools/vacated.h"
 
 static void count_segment(tarn_pool *pool, const struct tn_segment *segment, bool made)
@@ -25,7 +26,7 @@ static void count_segment(tarn_pool *pool, const struct tn_segment *segment, boo
             (void)tn_metric_add(&pool->counters.metrics[ids[i]], kind, amounts[i]);
         else
             tn_metric_remove(&pool->counters.metrics[ids[i]], kind, amounts[i]);
-        tn_device_count(pool->device, ids[i], kind, amounts[i], made);
+        tn_device_count(pool->device, pool->in_host, ids[i], kind, amounts[i], made);
     }
 }
 
@@ -165,30 +166,12 @@ static bool find_site(tarn_pool *pool, const struct tn_heap *heap, uint64_t byte
     return site->unmapped != NULL;
 }
 
-/* Makes a new segment for the heap, a single UNMAPPED block; takes one record. */
-static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
-                               struct tn_block **place)
+/* Enters a new segment of the heap's, a single UNMAPPED block; takes one record. */
+static struct tn_block *enter_segment(tarn_pool *pool, struct tn_heap *heap,
+                                      struct tn_segment *segment, bool own)
 {
-    uint64_t size = tn_segment_bytes_next(pool, heap);
-    bool own;
-    struct tn_segment *segment;
-    struct tn_block *block;
-    tarn_status status;
+    struct tn_block *block = tn_block_take(&pool->store);
 
-    if (size < bytes && bytes <= tn_segment_bytes_after(pool, heap, size))
-        size = tn_segment_bytes_after(pool, heap, size);
-    own = bytes > size;
-    status = tn_segment_create(&pool->device->regions, own ? bytes : size, pool,
-                               pool->segments.next_index, &segment);
-
-    if (status == TARN_ERR_ADDRESS_SPACE && !own) {
-        own = true; /* the need alone may find addresses */
-        status = tn_segment_create(&pool->device->regions, bytes, pool, pool->segments.next_index,
-                                   &segment);
-    }
-    if (status != TARN_OK)
-        return status;
-    block = tn_block_take(&pool->store);
     block->segment = segment;
     tn_block_set_bytes(block, segment->bytes);
     block->state = TN_BLOCK_UNMAPPED;
@@ -206,12 +189,49 @@ static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t b
     pool->segments.last = segment;
     pool->segments.next_index += 1;
     count_segment(pool, segment, true);
+    tn_pool_note(pool, TN_NOTE_SEGMENT_RESERVED, TN_OPERANDS(segment->base, segment->bytes));
+    return block;
+}
+
+/* Makes a new segment for the heap, a single UNMAPPED block; takes one record. */
+static tarn_status add_segment(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
+                               struct tn_block **place)
+{
+    uint64_t size = tn_segment_bytes_next(pool, heap);
+    /* Behind a lone block, a page never has memory. */
+    uint64_t least = bytes + (tn_pool_is_lone(pool) ? TN_PAGE_BYTES : 0);
+    bool own;
+    struct tn_segment *segment;
+    tarn_status status;
+
+    if (size < bytes && bytes <= tn_segment_bytes_after(pool, heap, size))
+        size = tn_segment_bytes_after(pool, heap, size);
+    own = least > size || tn_pool_is_lone(pool);
+    status = tn_segment_create(&pool->device->regions, own ? least : size, pool,
+                               pool->segments.next_index, &segment);
+
+    if (status == TARN_ERR_ADDRESS_SPACE && !own) {
+        own = true; /* the need alone may find addresses */
+        status = tn_segment_create(&pool->device->regions, bytes, pool, pool->segments.next_index,
+                                   &segment);
+    }
+    if (status != TARN_OK)
+        return status;
+    *place = enter_segment(pool, heap, segment, own);
     if (!own)
         heap->segment_bytes = tn_segment_bytes_after(pool, heap, size);
-    tn_pool_note(pool, TN_NOTE_SEGMENT_RESERVED, TN_OPERANDS(segment->base, segment->bytes));
-    *place = block;
     TN_ASSERT(segment->bytes >= bytes && pool->segments.last == segment);
     return TARN_OK;
+}
+
+static void destroy_segment(tarn_pool *pool, struct tn_segment *segment)
+{
+    struct tn_memory *aside = segment->aside;
+
+    segment->aside = NULL;
+    tn_segment_destroy(segment);
+    if (aside != NULL) /* from now on another pool may have a segment there */
+        tn_piece_give(pool->device, aside);
 }
 
 static void remove_segment(tarn_pool *pool, struct tn_segment *segment)
@@ -232,7 +252,7 @@ static void remove_segment(tarn_pool *pool, struct tn_segment *segment)
     tn_segment_set_grower(segment, NULL);
     tn_block_give(&pool->store, segment->first_block);
     tn_pool_note(pool, TN_NOTE_SEGMENT_DROPPED, TN_OPERANDS(segment->base, segment->bytes));
-    tn_segment_destroy(segment);
+    destroy_segment(pool, segment);
 }
 
 static bool is_bare(const struct tn_segment *segment)
@@ -240,6 +260,36 @@ static bool is_bare(const struct tn_segment *segment)
     return segment->first_block == segment->last_block &&
            segment->first_block->state == TN_BLOCK_UNMAPPED && segment->checkpoint_count == 0 &&
            segment->vacated_count == 0;
+}
+
+/* Makes a site of a piece. A pool maps each piece whole, and no segment has another site. */
+static tarn_status provide_piece(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes,
+                                 struct tn_site *site)
+{
+    struct tn_memory *piece;
+    struct tn_segment *segment;
+    tarn_status status;
+
+    if (bytes > TN_PIECE_BYTES)
+        return tn_fail(TARN_ERR_LIMIT,
+                       "pool '%s' has registered memory, whose blocks have at most 16 MiB: %llu "
+                       "bytes need a pool in TARN_LOCATION_HOST",
+                       pool->name, (unsigned long long)bytes);
+    piece = tn_piece_take(pool->device);
+    if (piece == NULL) {
+        pool->memory.lacks_piece = true;
+        return tn_fail(TARN_ERR_DEVICE_MEMORY, "no registered memory is ready");
+    }
+    status = tn_segment_create_at(piece->address, piece->bytes, pool, pool->segments.next_index,
+                                  &segment);
+    if (status != TARN_OK) {
+        tn_piece_give(pool->device, piece);
+        return status;
+    }
+    segment->aside = piece;
+    *site = (struct tn_site){.unmapped = enter_segment(pool, heap, segment, false),
+                             .room = segment->bytes};
+    return TARN_OK;
 }
 
 /* Finds or makes a site for a FREE block of bytes. */
@@ -250,7 +300,9 @@ tarn_status tn_site_provide(tarn_pool *pool, struct tn_heap *heap, uint64_t byte
 
     if (!tn_blocks_reserve(&pool->store, RECORDS_FOR_SITE))
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for block records");
-    if (find_site(pool, heap, bytes, site)) {
+    if (tn_pool_has_pieces(pool))
+        return provide_piece(pool, heap, bytes, site);
+    if (!tn_pool_is_lone(pool) && find_site(pool, heap, bytes, site)) {
         if (!reserve_entries(site->unmapped, heap))
             return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a block's records");
         return TARN_OK;
@@ -283,7 +335,7 @@ void tn_segments_remove_all(tarn_pool *pool)
 
         pool->segments.first = segment->next;
         count_segment(pool, segment, false);
-        tn_segment_destroy(segment);
+        destroy_segment(pool, segment);
     }
     pool->segments.last = NULL;
 }

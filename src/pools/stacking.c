@@ -21,10 +21,9 @@ enum {
 
 atomic_uint tn_stacking_count;
 
-_Thread_local const void *tn_stacking_caller __attribute__((tls_model("initial-exec")));
 /* Without stacks a thread never counts so far. */
-_Thread_local struct tn_sample tn_stacking_sample
-    __attribute__((tls_model("initial-exec"))) = {.left = INT64_MAX};
+_Thread_local struct tn_stacking_own tn_stacking_own
+    __attribute__((tls_model("initial-exec"))) = {.sample = {.left = INT64_MAX}};
 
 /* Of a thread with a label: its sample, meanwhile. */
 static _Thread_local struct tn_label *own_label __attribute__((tls_model("initial-exec")));
@@ -39,11 +38,11 @@ void tn_stacking_set_label(struct tn_label *label)
 {
     TN_ASSERT(own_label == NULL || atomic_load(&tn_stacking_count) > 0);
     if (label != NULL && own_label == NULL) {
-        kept_sample = tn_stacking_sample;
-        tn_stacking_sample.left = 0;
+        kept_sample = tn_stacking_own.sample;
+        tn_stacking_own.sample.left = 0;
         atomic_fetch_add(&tn_stacking_count, 1);
     } else if (label == NULL && own_label != NULL) {
-        tn_stacking_sample = kept_sample;
+        tn_stacking_own.sample = kept_sample;
         atomic_fetch_sub(&tn_stacking_count, 1);
     }
     own_label = label;
@@ -117,7 +116,7 @@ void tn_stacking_fini(struct tn_stacking *stacking)
 /* Whether the thread's next allocation is one of those that are taken. */
 static bool is_taken(const struct tn_stacking *stacking, uint64_t bytes)
 {
-    struct tn_sample *sample = own_label == NULL ? &tn_stacking_sample : &kept_sample;
+    struct tn_sample *sample = own_label == NULL ? &tn_stacking_own.sample : &kept_sample;
     const uint64_t mean = atomic_load_explicit(&stacking->sample_bytes, memory_order_relaxed);
 
     if (mean == 0 && own_label == NULL)
@@ -189,7 +188,7 @@ TN_APART uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes,
         add_interpreter(stacking, &stack);
     if (tn_is_forked()) /* by the interpreter's function */
         return 0;
-    tn_stacking_caller = caller; /* now: that function may have called, too */
+    tn_stacking_own.caller = caller; /* now: that function may have called, too */
     if (settings.level == TN_STACK_FRAMES)
         frame = find_frame(frame, caller);
     if (settings.level != TN_STACK_NONE)
@@ -213,7 +212,7 @@ uint32_t tn_stacking_begin_call(const void *caller)
 
     if (atomic_load_explicit(&tn_stacking_count, memory_order_relaxed) > 0) {
         tn_history_stack = 0;
-        tn_stacking_caller = caller;
+        tn_stacking_own.caller = caller;
     }
     return outer;
 }
@@ -227,12 +226,12 @@ uint32_t tn_stacking_of_growth(struct tn_stacking *stacking)
 
     if (settings.level == TN_STACK_NONE)
         return 0;
-    if (tn_history_stack > TN_STACKS_OWN || tn_stacking_caller == NULL)
+    if (tn_history_stack > TN_STACKS_OWN || tn_stacking_own.caller == NULL)
         return tn_history_stack;
     if (settings.level == TN_STACK_FRAMES)
         settings.level = TN_STACK_UNWIND;
     stack.count = 0;
-    tn_stack_take(&stack, &settings, tn_stacking_caller, NULL);
+    tn_stack_take(&stack, &settings, tn_stacking_own.caller, NULL);
     id = tn_stacks_enter(&stacking->stacks, &stack, &is_new);
     if (is_new)
         atomic_store(&stacking->has_new, true);

@@ -95,29 +95,38 @@ static inline struct tn_scroll_reader tn_stacking_reader(struct tn_stacking *sta
                                      stacking->stacks.scroll.word_count * sizeof(uint64_t)};
 }
 
-/* Of the calling thread. Without bytes left: it has a label. */
-extern _Thread_local struct tn_sample tn_stacking_sample __attribute__((tls_model("initial-exec")));
+/* Of the calling thread: side by side, for the hot functions ask for all of it. */
+struct tn_stacking_own {
+    struct tn_sample sample; /* without bytes left: the thread has a label */
+    /* What the public function that the thread is in returns to, where a device wants stacks. */
+    const void *caller;
+};
 
-/* What the public function that the thread is in returns to, where a device wants stacks. */
-extern _Thread_local const void *tn_stacking_caller __attribute__((tls_model("initial-exec")));
+extern _Thread_local struct tn_stacking_own tn_stacking_own
+    __attribute__((tls_model("initial-exec")));
 
 /* The label of the calling thread's allocations; NULL: none. */
 struct tn_label *tn_stacking_label(void);
 void tn_stacking_set_label(struct tn_label *label);
 
 /* Whether an allocation of so many bytes is certain to have no stack. Calls nothing: it stands in the
- * hot functions. */
+ * hot functions. A function of the program's that runs in a call of Tarn has no stack of the call's
+ * (tn_stacking_leave_call). */
 static TN_ALWAYS_INLINE bool tn_stacking_passes(const struct tn_stacking *stacking, uint64_t bytes)
 {
+    struct tn_stacking_own *own = &tn_stacking_own;
+    int64_t left;
+
     if (TN_LIKELY(atomic_load_explicit(&tn_stacking_count, memory_order_relaxed) == 0))
         return true;
-    if (tn_history_stack != 0 ||
-        tn_stacking_sample.mean_bytes !=
-            atomic_load_explicit(&stacking->sample_bytes, memory_order_relaxed) ||
-        TN_UNLIKELY(tn_stacking_sample.left <= (int64_t)bytes))
+    TN_ASSERT(tn_history_stack == 0);
+    left = own->sample.left - (int64_t)bytes;
+    if (TN_UNLIKELY(own->sample.mean_bytes !=
+                    atomic_load_explicit(&stacking->sample_bytes, memory_order_relaxed)) ||
+        TN_UNLIKELY(left <= 0))
         return false;
-    tn_stacking_sample.left -= (int64_t)bytes;
-    tn_stacking_caller = TN_STACK_CALLER_HERE; /* of the function that this is part of */
+    own->sample.left = left;
+    own->caller = TN_STACK_CALLER_HERE; /* of the function that this is part of */
     return true;
 }
 
@@ -136,7 +145,7 @@ struct tn_stacking_call {
 
 static inline struct tn_stacking_call tn_stacking_leave_call(void)
 {
-    const struct tn_stacking_call call = {tn_stacking_caller, tn_history_stack};
+    const struct tn_stacking_call call = {tn_stacking_own.caller, tn_history_stack};
 
     tn_history_stack = 0;
     return call;
@@ -144,7 +153,7 @@ static inline struct tn_stacking_call tn_stacking_leave_call(void)
 
 static inline void tn_stacking_resume_call(struct tn_stacking_call call)
 {
-    tn_stacking_caller = call.caller;
+    tn_stacking_own.caller = call.caller;
     tn_history_stack = call.stack;
 }
 

@@ -30,9 +30,9 @@ static void raise_peaks(struct tn_metric *metrics, const struct tn_metric *least
     }
 }
 
-void tn_totals_begin(const tarn_device *device, struct tn_totals *totals)
+void tn_totals_begin(tarn_device *device, bool host, struct tn_totals *totals)
 {
-    const struct tn_device_counters *kept = &device->counters;
+    const struct tn_device_counters *kept = tn_device_counters(device, host);
 
     TN_ASSERT(tn_lock_is_held(&device->lock));
     for (int id = 0; id < TN_CHUNKS; id++) {
@@ -67,9 +67,9 @@ void tn_totals_add(struct tn_totals *totals, tarn_pool *pool)
     totals->pool_count += tn_pool_is_counted(pool);
 }
 
-void tn_totals_end(tarn_device *device, struct tn_totals *totals)
+void tn_totals_end(tarn_device *device, bool host, struct tn_totals *totals)
 {
-    struct tn_device_counters *counters = &device->counters;
+    struct tn_device_counters *counters = tn_device_counters(device, host);
 
     TN_ASSERT(tn_lock_is_held(&device->lock));
     raise_peaks(totals->metrics, counters->pools);
@@ -79,18 +79,28 @@ void tn_totals_end(tarn_device *device, struct tn_totals *totals)
     tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
 }
 
-static bool add_pool(tarn_pool *pool, void *totals)
+struct reading {
+    struct tn_totals *totals;
+    bool host;
+};
+
+static bool add_pool(tarn_pool *pool, void *context)
 {
-    tn_totals_add(totals, pool);
+    const struct reading *reading = context;
+
+    if (pool->in_host == reading->host)
+        tn_totals_add(reading->totals, pool);
     return false;
 }
 
-void tn_totals_read(tarn_device *device, struct tn_totals *totals)
+void tn_totals_read(tarn_device *device, bool host, struct tn_totals *totals)
 {
+    struct reading reading = {totals, host};
+
     tn_lock_acquire(&device->lock);
-    tn_totals_begin(device, totals);
-    (void)tn_device_walk(device, add_pool, totals);
-    tn_totals_end(device, totals);
+    tn_totals_begin(device, host, totals);
+    (void)tn_device_walk(device, add_pool, &reading);
+    tn_totals_end(device, host, totals);
     tn_lock_release(&device->lock);
 }
 
@@ -129,11 +139,13 @@ void tn_totals_publish_some(tarn_device *device)
     tn_lock_release(&device->lock);
 }
 
-/* Keeps the sums of all pools' peaks, and more, if they are the highest so far. Pools with an arena
- * awake are locked first, which adds up what their arenas have counted. The DEVICE lock is held. */
-static void keep_peaks(tarn_device *device, tn_peaks more)
+/* Keeps the sums of the peaks of all pools in one location, and more, if the sums are the highest so
+ * far. Pools with an arena awake are locked first: arenas have counted more by then. The DEVICE lock
+ * is held. */
+static void keep_peaks(tarn_device *device, bool host, tn_peaks more)
 {
-    struct tn_peak_sums *sums = &device->counters.sums;
+    struct tn_device_counters *counters = tn_device_counters(device, host);
+    struct tn_peak_sums *sums = &counters->sums;
 
     TN_ASSERT(tn_lock_is_held(&device->lock));
     tn_device_lock_awake(device);
@@ -141,8 +153,7 @@ static void keep_peaks(tarn_device *device, tn_peaks more)
     tn_lock_acquire_spin(&sums->lock, TN_RANK_COUNTS);
     for (int id = 0; id < TN_CHUNKS; id++) {
         for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
-            tn_metric_raise(&device->counters.pools[id], kind,
-                            sums->peaks[id][kind] + more[id][kind]);
+            tn_metric_raise(&counters->pools[id], kind, sums->peaks[id][kind] + more[id][kind]);
     }
     tn_lock_release_spin(&sums->lock, TN_RANK_COUNTS);
 }
@@ -155,7 +166,7 @@ void tn_totals_keep_peaks(tarn_pool *pool)
     tn_pool_lock(pool);
     publish(pool);
     tn_pool_unlock(pool);
-    keep_peaks(pool->device, none);
+    keep_peaks(pool->device, pool->in_host, none);
     tn_pool_lock(pool);
     for (int id = 0; id < TN_CHUNKS; id++) {
         for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
@@ -168,21 +179,25 @@ void tn_totals_keep_peaks(tarn_pool *pool)
 
 void tn_totals_keep_events(tarn_pool *pool)
 {
+    struct tn_device_counters *kept = tn_device_counters(pool->device, pool->in_host);
+
     TN_ASSERT(tn_lock_is_held(&pool->device->lock));
     for (int id = 0; id < TN_EVENTS; id++) {
-        pool->device->counters.events[id].count += pool->counters.events[id].count;
+        kept->events[id].count += pool->counters.events[id].count;
         pool->counters.events[id].count = 0;
     }
 }
 
 void tn_totals_keep(tarn_pool *pool)
 {
+    struct tn_device_counters *counters = tn_device_counters(pool->device, pool->in_host);
+
     TN_ASSERT(tn_lock_is_held(&pool->device->lock));
     tn_counters_complete(&pool->counters);
-    pool->device->counters.alloc_count += pool->counters.alloc_count;
-    pool->device->counters.free_count += pool->counters.free_count;
+    counters->alloc_count += pool->counters.alloc_count;
+    counters->free_count += pool->counters.free_count;
     for (int id = 0; id < TN_CHUNKS; id++) {
-        struct tn_metric *kept = &pool->device->counters.pools[id];
+        struct tn_metric *kept = &counters->pools[id];
 
         for (int kind = 0; kind < TN_HEAP_KINDS; kind++) {
             uint64_t allocated = pool->counters.metrics[id].allocated[kind];
@@ -228,7 +243,7 @@ void tn_pool_reset_peaks(tarn_pool *pool)
             fallen[id][kind] -= pool->counters.metrics[id].peak[kind];
     }
     tn_pool_unlock(pool);
-    keep_peaks(pool->device, fallen);
+    keep_peaks(pool->device, pool->in_host, fallen);
     tn_lock_release(&pool->device->lock);
 }
 
@@ -250,13 +265,12 @@ static bool reset_pool_peaks(tarn_pool *pool, void *unused)
     return false;
 }
 
-void tn_device_reset_peaks(tarn_device *device)
+/* Of the device's pools in one location; they are locked in turn. */
+static void restart_peaks(tarn_device *device, bool host)
 {
-    struct tn_device_counters *counters = &device->counters;
+    struct tn_device_counters *counters = tn_device_counters(device, host);
 
-    TN_ASSERT(tn_lock_none_held());
-    tn_lock_acquire(&device->lock);
-    (void)tn_device_walk(device, reset_pool_peaks, NULL);
+    TN_ASSERT(tn_lock_is_held(&device->lock));
     for (int id = 0; id < TN_CHUNKS; id++) {
         for (int kind = 0; kind <= TN_ALL_KINDS; kind++)
             counters->pools[id].peak[kind] = 0;
@@ -264,14 +278,24 @@ void tn_device_reset_peaks(tarn_device *device)
     tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
     reset_peaks(counters->mapped, TN_CHUNKS);
     tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
+}
+
+void tn_device_reset_peaks(tarn_device *device)
+{
+    TN_ASSERT(tn_lock_none_held());
+    tn_lock_acquire(&device->lock);
+    (void)tn_device_walk(device, reset_pool_peaks, NULL);
+    restart_peaks(device, false);
+    restart_peaks(device, true);
     tn_lock_release(&device->lock);
 }
 
 /* Restarts the pool's totals from zero, and the device's from the pool's counts until now. */
-static bool reset_totals_of(tarn_pool *pool, void *context)
+static bool reset_totals_of(tarn_pool *pool, void *unused)
 {
-    struct tn_device_counters *counters = context;
+    struct tn_device_counters *counters = tn_device_counters(pool->device, pool->in_host);
 
+    (void)unused;
     TN_ASSERT(tn_pool_is_locked(pool) && tn_lock_is_held(&pool->device->lock));
     tn_counters_complete(&pool->counters);
     reset_totals(pool->counters.metrics, 0);
@@ -289,20 +313,28 @@ static bool reset_totals_of(tarn_pool *pool, void *context)
     return false;
 }
 
-void tn_device_reset_totals(tarn_device *device)
+/* What the device itself has counted: of pools that are gone, and mapped memory. */
+static void restart_totals(tarn_device *device, bool host)
 {
-    struct tn_device_counters *counters = &device->counters;
+    struct tn_device_counters *counters = tn_device_counters(device, host);
 
-    TN_ASSERT(tn_lock_none_held());
-    tn_lock_acquire(&device->lock);
+    TN_ASSERT(tn_lock_is_held(&device->lock));
     for (int id = 0; id < TN_CHUNKS; id++)
         tn_metric_reset_totals(&counters->pools[id]);
     reset_events(counters->events);
-    (void)tn_device_walk(device, reset_totals_of, counters);
     for (int call = 0; call < TN_GPU_CALLS; call++)
         counters->call_bases[call] = atomic_load(&device->gpu.calls[call]);
     tn_lock_acquire_spin(&counters->lock, TN_RANK_COUNTS);
     reset_totals(counters->mapped, TN_CHUNKS);
     tn_lock_release_spin(&counters->lock, TN_RANK_COUNTS);
+}
+
+void tn_device_reset_totals(tarn_device *device)
+{
+    TN_ASSERT(tn_lock_none_held());
+    tn_lock_acquire(&device->lock);
+    restart_totals(device, false);
+    restart_totals(device, true);
+    (void)tn_device_walk(device, reset_totals_of, NULL);
     tn_lock_release(&device->lock);
 }

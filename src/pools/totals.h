@@ -29,15 +29,15 @@ struct tn_totals {
 /* Locks the pool, and computes the counters which are computed on demand. */
 void tn_totals_lock(tarn_pool *pool);
 
-/* The device's totals now. */
-void tn_totals_read(tarn_device *device, struct tn_totals *totals);
+/* The device's totals now, in its own memory or in the host's. */
+void tn_totals_read(tarn_device *device, bool host, struct tn_totals *totals);
 
 /* The parts of tn_totals_read, for a caller who reads more of each pool. Begin takes the counts of
- * pools which are gone. Add takes each present pool, which is locked. End takes the peaks, and the
+ * pools which are gone. Add takes each present pool of the location, which is locked. End takes the peaks, and the
  * device's mapped memory. The DEVICE lock is held. */
-void tn_totals_begin(const tarn_device *device, struct tn_totals *totals);
+void tn_totals_begin(tarn_device *device, bool host, struct tn_totals *totals);
 void tn_totals_add(struct tn_totals *totals, tarn_pool *pool);
-void tn_totals_end(tarn_device *device, struct tn_totals *totals);
+void tn_totals_end(tarn_device *device, bool host, struct tn_totals *totals);
 
 /* Restart peaks or totals from now on. */
 void tn_pool_reset_peaks(tarn_pool *pool);

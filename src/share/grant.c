@@ -254,7 +254,7 @@ static tarn_status find_place(tarn_connection *connection, uint64_t address,
         status = tn_fail(TARN_ERR_INVALID_ARGUMENT,
                          "the block is of device %d, and the connection of device %d",
                          pool->device->gpu.ordinal, connection->device->gpu.ordinal);
-    else if (!pool->properties.shared)
+    else if (!pool->memory.properties.shared)
         status =
             tn_fail(TARN_ERR_WRONG_STATE,
                     "pool '%s' was not made to be shared: a process that has a chunk reads all "

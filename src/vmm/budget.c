@@ -19,9 +19,10 @@ tarn_status tn_budget_charge(struct tn_budget *budget, uint64_t bytes)
     do {
         if (charged > limit || bytes > limit - charged)
             return tn_fail(TARN_ERR_LIMIT,
-                           "device %d may take %llu MiB of memory and has %llu MiB, mapped and "
+                           "device %d may take %llu MiB of %smemory and has %llu MiB, mapped and "
                            "cached: %llu MiB more are too much",
                            budget->ordinal, (unsigned long long)(limit / TN_MIB),
+                           budget->host ? "page-locked " : "",
                            (unsigned long long)(charged / TN_MIB),
                            (unsigned long long)(bytes / TN_MIB));
     } while (!atomic_compare_exchange_weak(&budget->charged_bytes, &charged, charged + bytes));

@@ -9,6 +9,7 @@
 #define TARN_VMM_BUDGET_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/checked.h"
@@ -16,6 +17,7 @@
 
 struct tn_budget {
     int ordinal;                         /* of the device, for sentences; immutable */
+    bool host;                           /* of page-locked memory of the host; immutable */
     atomic_uint_fast64_t limit_bytes;    /* 0: none */
     atomic_uint_fast64_t fraction_bytes; /* limit by a fraction of the memory; 0: none */
     atomic_uint_fast64_t charged_bytes;  /* made of the driver's memory, or about to be */

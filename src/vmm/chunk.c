@@ -59,10 +59,13 @@ tarn_status tn_chunk_map(struct tn_chunk *chunk, struct tn_memory *memory, uint6
 {
     struct tn_segment *segment = chunk->segment;
     uint64_t address = tn_chunk_address(chunk);
-    tarn_status status;
+    tarn_status status = TARN_OK;
 
     TN_ASSERT(chunk->memory == NULL && chunk->bytes == memory->bytes); /* V7 */
-    status = tn_gpu_map(gpu_of(chunk), address, chunk->bytes, memory->handle, peer_mask);
+    if (memory->origin != TN_MEMORY_ADOPTED)
+        status = tn_gpu_map(gpu_of(chunk), address, chunk->bytes, memory->handle, peer_mask,
+                            memory->properties.host);
+    TN_ASSERT(memory->origin != TN_MEMORY_ADOPTED || memory->address == address);
     if (status != TARN_OK)
         return status;
     chunk->memory = memory;
@@ -70,7 +73,8 @@ tarn_status tn_chunk_map(struct tn_chunk *chunk, struct tn_memory *memory, uint6
     atomic_fetch_add_explicit(&memory->chunk_count, 1, memory_order_relaxed); /* V6 */
     if (tn_segment_chunk_at(segment, chunk->offset) != chunk)
         tn_address_table_set_pages(address, chunk->bytes, chunk);
-    tn_regions_note_mapped(segment->regions, address, chunk->bytes);
+    if (segment->regions != NULL)
+        tn_regions_note_mapped(segment->regions, address, chunk->bytes);
     segment->mapped_bytes += chunk->bytes; /* V5 */
     TN_ASSERT(segment->mapped_bytes <= segment->bytes);
     return TARN_OK;
@@ -81,7 +85,8 @@ static struct tn_memory *unmap(struct tn_chunk *chunk)
     struct tn_memory *memory = chunk->memory;
 
     TN_ASSERT(memory != NULL && tn_memory_is_mapped(memory)); /* V6 */
-    tn_gpu_unmap(gpu_of(chunk), tn_chunk_address(chunk), chunk->bytes);
+    if (memory->origin != TN_MEMORY_ADOPTED)
+        tn_gpu_unmap(gpu_of(chunk), tn_chunk_address(chunk), chunk->bytes);
     chunk->memory = NULL;
     chunk->peer_mask = 0; /* rights go with the mapping */
     atomic_fetch_sub_explicit(&memory->chunk_count, 1, memory_order_relaxed);

@@ -86,7 +86,8 @@ static tarn_status map(struct tn_imports *imports, struct tn_import *import)
     for (size_t i = 0; i < import->count; i++) {
         const struct tn_memory *memory = import->memories[i];
 
-        status = tn_gpu_map(imports->gpu, at, memory->bytes, memory->handle, 0);
+        status = tn_gpu_map(imports->gpu, at, memory->bytes, memory->handle, 0,
+                            memory->properties.host);
         if (status != TARN_OK) {
             unmap_first(imports, import, base, i);
             return status;

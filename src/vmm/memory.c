@@ -60,6 +60,29 @@ tarn_status tn_memory_import(tn_cu_memhandle handle, uint64_t bytes,
     return TARN_OK;
 }
 
+tarn_status tn_memory_adopt(uint64_t address, uint64_t bytes,
+                            struct tn_memory_properties properties, struct tn_memory **memory)
+{
+    struct tn_memory *made = NULL;
+    tarn_status status = take_record(bytes, properties, TN_MEMORY_ADOPTED, &made);
+
+    if (status != TARN_OK)
+        return status;
+    made->handle = 0;
+    made->address = address;
+    made->magic = TN_MEMORY_MAGIC;
+    *memory = made;
+    return TARN_OK;
+}
+
+void tn_memory_forget(struct tn_memory *memory)
+{
+    TN_ASSERT(memory->magic == TN_MEMORY_MAGIC && memory->origin == TN_MEMORY_ADOPTED);
+    TN_ASSERT(!tn_memory_is_mapped(memory)); /* V6 */
+    memory->magic = 0;
+    tn_records_give(&memory_records, memory);
+}
+
 uint64_t tn_memory_serial(struct tn_memory *memory)
 {
     uint_fast64_t serial = atomic_load(&memory->serial);
@@ -75,7 +98,7 @@ uint64_t tn_memory_serial(struct tn_memory *memory)
 void tn_memory_destroy(struct tn_gpu *gpu, struct tn_memory *memory)
 {
     TN_ASSERT(memory->magic == TN_MEMORY_MAGIC);
-    TN_ASSERT(!tn_memory_is_mapped(memory)); /* V6 */
+    TN_ASSERT(!tn_memory_is_mapped(memory) && memory->origin != TN_MEMORY_ADOPTED); /* V6 */
     tn_gpu_release_memory(gpu, memory->handle);
     memory->magic = 0;
     atomic_store_explicit(&memory->serial, 0, memory_order_release);

@@ -23,6 +23,7 @@
 enum tn_memory_origin {
     TN_MEMORY_MADE,     /* by this process */
     TN_MEMORY_IMPORTED, /* another process's, which may outlive the import here */
+    TN_MEMORY_ADOPTED,  /* at an address of its own, which it never leaves */
 };
 
 struct tn_memory;
@@ -39,7 +40,8 @@ struct tn_memory {
     uint64_t magic;                         /* TN_MEMORY_MAGIC; 0 in a recycled record */
     struct tn_memory *next;                 /* links recycled records */
     uint64_t bytes;                         /* a power of two; immutable */
-    tn_cu_memhandle handle;                 /* immutable */
+    tn_cu_memhandle handle;                 /* immutable; ADOPTED: none */
+    uint64_t address;                       /* immutable; ADOPTED: where it is */
     struct tn_memory_properties properties; /* immutable */
     enum tn_memory_origin origin;           /* immutable */
     bool was_cached;                        /* the holder took it from the cache */
@@ -64,6 +66,14 @@ TARN_MUST_CHECK tarn_status tn_memory_create(struct tn_gpu *gpu, uint64_t bytes,
 TARN_MUST_CHECK tarn_status tn_memory_import(tn_cu_memhandle handle, uint64_t bytes,
                                              struct tn_memory_properties properties,
                                              struct tn_memory **memory);
+
+/* Memory that is at the address already, for the process and the device. HOST_MEMORY */
+TARN_MUST_CHECK tarn_status tn_memory_adopt(uint64_t address, uint64_t bytes,
+                                            struct tn_memory_properties properties,
+                                            struct tn_memory **memory);
+
+/* Ends the record of ADOPTED memory, whatever becomes of the memory. */
+void tn_memory_forget(struct tn_memory *memory);
 
 /* Gives the handle back to the driver. The memory must be mapped nowhere. */
 void tn_memory_destroy(struct tn_gpu *gpu, struct tn_memory *memory);

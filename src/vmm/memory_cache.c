@@ -25,6 +25,7 @@ static struct tn_memory **list_of(struct tn_memory_cache *cache, uint64_t bytes,
     unsigned size = tn_log2_floor(bytes / TN_PAGE_BYTES);
 
     TN_ASSERT(tn_is_power_of_two(bytes) && size < TN_CACHE_SIZES);
+    TN_ASSERT(properties.host == cache->host);
     return &cache->alike[size][properties.exportable * 2 + properties.rdma];
 }
 
@@ -109,9 +110,10 @@ static uint64_t give_back(struct tn_memory_cache *cache, struct tn_memory *gone)
 }
 
 void tn_memory_cache_init(struct tn_memory_cache *cache, struct tn_gpu *gpu,
-                          struct tn_budget *budget, uint64_t limit_bytes)
+                          struct tn_budget *budget, uint64_t limit_bytes, bool host)
 {
-    *cache = (struct tn_memory_cache){.gpu = gpu, .budget = budget, .limit_bytes = limit_bytes};
+    *cache = (struct tn_memory_cache){
+        .gpu = gpu, .budget = budget, .host = host, .limit_bytes = limit_bytes};
     tn_lock_init(&cache->lock, TN_RANK_CACHE);
 }
 

@@ -28,6 +28,7 @@ struct tn_memory_cache {
     struct tn_gpu *gpu;       /* immutable */
     struct tn_budget *budget; /* that the memory here was charged to; immutable */
     struct tn_ring *history;  /* set behind init; NULL: none */
+    bool host;                /* all of it is memory of the host, or none; immutable */
     struct tn_lock lock;      /* rank CACHE */
     uint64_t limit_bytes;     /* guarded by lock */
     struct tn_memory *newest; /* of all; guarded by lock */
@@ -39,7 +40,7 @@ struct tn_memory_cache {
 };
 
 void tn_memory_cache_init(struct tn_memory_cache *cache, struct tn_gpu *gpu,
-                          struct tn_budget *budget, uint64_t limit_bytes);
+                          struct tn_budget *budget, uint64_t limit_bytes, bool host);
 void tn_memory_cache_fini(struct tn_memory_cache *cache); /* gives all back to the driver */
 
 /* Takes the newest memory of exactly this size and kind, charged already; NULL when the cache has

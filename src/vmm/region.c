@@ -59,10 +59,9 @@ static uint64_t find_slot(const struct tn_region *region, bool taken, uint64_t s
     return end;
 }
 
-/* The lowest run of count free slots, or slot_count when no run is long enough. */
-static uint64_t find_run(const struct tn_region *region, uint64_t count)
+/* The lowest run of count free slots from this one on, or slot_count when no run is long enough. */
+static uint64_t find_run_from(const struct tn_region *region, uint64_t count, uint64_t end)
 {
-    uint64_t end = 0;
 
     if (count > region->free_count)
         return region->slot_count;
@@ -77,6 +76,15 @@ static uint64_t find_run(const struct tn_region *region, uint64_t count)
         }
     }
     return region->slot_count;
+}
+
+static uint64_t find_run(const struct tn_region *region, uint64_t count)
+{
+    uint64_t found = find_run_from(region, count, region->turn);
+
+    TN_ASSERT(region->turn <= region->slot_count);
+    return found == region->slot_count && region->turn > 0 ? find_run_from(region, count, 0)
+                                                           : found;
 }
 
 /* A range granted above the table's addresses, where no lookup finds anything, is given back. */
@@ -234,6 +242,8 @@ tarn_status tn_regions_take(struct tn_regions *regions, uint64_t slot_count, uin
             set_taken(region, slot, slot_count, true);
             *base = region->base + slot * TN_SLOT_BYTES;
             region->used_bytes = tn_max(region->used_bytes, (slot + slot_count) * TN_SLOT_BYTES);
+            if (regions->takes_turns)
+                region->turn = slot + slot_count;
             break;
         }
         if (region != NULL && region->next != NULL) {

@@ -13,6 +13,7 @@
 #define TARN_VMM_REGION_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,17 +28,25 @@ struct tn_region {
     uint64_t free_count;    /* guarded by the REGION lock */
     /* from base to the end of the highest slot that was ever taken; guarded by the REGION lock */
     uint64_t used_bytes;
+    uint64_t
+        turn; /* behind the last taken run, where takes take turns; guarded by the REGION lock */
     uint64_t *taken; /* a bit a slot; guarded by the REGION lock */
     /* a bit a page that ever had memory; part of taken; guarded by the REGION lock */
     uint64_t *mapped;
 };
 
+struct tn_host_regions; /* vmm/host_region.h */
+
 struct tn_regions {
-    struct tn_gpu *gpu;                  /* immutable */
-    struct tn_lock lock;                 /* rank REGION */
-    struct tn_region *first;             /* guarded by lock; in order of reservation */
-    uint64_t region_bytes;               /* asked for at a time; immutable */
+    struct tn_gpu *gpu;      /* immutable */
+    struct tn_lock lock;     /* rank REGION */
+    struct tn_region *first; /* guarded by lock; in order of reservation */
+    uint64_t region_bytes;   /* asked for at a time; immutable */
+    bool
+        takes_turns; /* a run that was given back is taken as late as possible; set before any take */
     atomic_uint_fast64_t reserved_bytes; /* in all regions */
+    /* Of registered memory of the same device; NULL: none. */
+    struct tn_host_regions *_Atomic of_host;
 };
 
 /* Reserves the first region.
@@ -46,7 +55,8 @@ TARN_MUST_CHECK tarn_status tn_regions_init(struct tn_regions *regions, struct t
                                             uint64_t region_bytes);
 void tn_regions_fini(struct tn_regions *regions); /* every slot is free */
 
-/* Takes the lowest run of free slots, of a new region when none has one.
+/* Takes the lowest run of free slots, of a new region when none has one. Where takes take turns, the
+ * lowest one above the last, if there is any.
  *   ADDRESS_SPACE, HOST_MEMORY, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_regions_take(struct tn_regions *regions, uint64_t slot_count,
                                             uint64_t *base);

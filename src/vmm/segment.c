@@ -38,12 +38,31 @@ tarn_status tn_segment_create(struct tn_regions *regions, uint64_t bytes, void *
     return TARN_OK;
 }
 
+tarn_status tn_segment_create_at(uint64_t base, uint64_t bytes, void *owner, uint64_t index,
+                                 struct tn_segment **segment)
+{
+    struct tn_segment *made = tn_records_take(&segment_records);
+
+    TN_ASSERT(base % TN_SLOT_BYTES == 0 && bytes <= TN_SLOT_BYTES);
+    if (made == NULL)
+        return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a segment");
+    made->base = base;
+    made->slot_count = 1;
+    made->bytes = bytes;
+    made->index = index;
+    atomic_store_explicit(&made->owner, owner, memory_order_release);
+    tn_address_table_set(base, 1, made);
+    *segment = made;
+    return TARN_OK;
+}
+
 void tn_segment_destroy(struct tn_segment *segment)
 {
     TN_ASSERT(segment->chunk_count == 0 && segment->mapped_bytes == 0); /* V5 */
     TN_ASSERT(segment->vacated_count == 0);
     tn_address_table_set(segment->base, segment->slot_count, NULL);
-    tn_regions_give(segment->regions, segment->base, segment->slot_count);
+    if (segment->regions != NULL)
+        tn_regions_give(segment->regions, segment->base, segment->slot_count);
     atomic_store_explicit(&segment->owner, NULL, memory_order_release);
     tn_records_give(&segment_records, segment);
 }

@@ -22,12 +22,13 @@ struct tn_dormant;
 struct tn_heap;
 
 struct tn_chunk; /* vmm/chunk.h */
+struct tn_memory;
 
 struct tn_segment {
     _Atomic(void *) owner;   /* the pool; NULL in a recycled record */
     struct tn_segment *next; /* of the pool, in order of index; also links recycled records */
     struct tn_segment *previous;
-    struct tn_regions *regions; /* immutable while owned */
+    struct tn_regions *regions; /* immutable while owned; NULL: made where memory is */
     uint64_t base;              /* immutable while owned */
     uint64_t bytes;             /* immutable while owned */
     bool mixed;                 /* blocks here may have neighbours of another arena's */
@@ -39,6 +40,7 @@ struct tn_segment {
     uint64_t mapped_bytes;
     uint64_t vacated_count; /* places which memory has left and where it is still mapped */
     /* The rest is written by the pools layer. */
+    struct tn_memory *aside; /* the memory that the segment was made at, while no chunk has it */
     struct tn_block *first_block; /* blocks tile the segment in order of address */
     struct tn_block *last_block;
     struct tn_heap *grower;         /* the heap that maps memory here */
@@ -57,6 +59,10 @@ struct tn_segment {
 TARN_MUST_CHECK tarn_status tn_segment_create(struct tn_regions *regions, uint64_t bytes,
                                               void *owner, uint64_t index,
                                               struct tn_segment **segment);
+/* A segment at memory which is there, at the beginning of a slot. HOST_MEMORY. */
+TARN_MUST_CHECK tarn_status tn_segment_create_at(uint64_t base, uint64_t bytes, void *owner,
+                                                 uint64_t index, struct tn_segment **segment);
+
 void tn_segment_destroy(struct tn_segment *segment); /* the segment must have no chunk */
 
 /* The entry of the address table for the page at the offset; the next page's follows. */

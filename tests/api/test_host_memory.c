@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A host without memory: every call that allocates is refused with HOST_MEMORY, changes nothing, and
- * succeeds when there is memory again. The program has a calloc of its own in front of the C
- * library's, which the library calls, too. */
+ * succeeds when there is memory again. The program has a calloc and a malloc of its own in front of
+ * the C library's, which the library calls, too. */
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -16,6 +16,7 @@
 
 #if HAS_OWN_CALLOC
 static void *(*real_calloc)(size_t, size_t);
+static void *(*real_malloc)(size_t);
 #endif
 static _Thread_local uint64_t countdown; /* of the library's on this thread; 0: none fails */
 static _Thread_local bool failed;
@@ -29,28 +30,52 @@ static bool is_library(const void *caller)
     return dladdr(caller, &info) != 0 && strstr(info.dli_fname, "libtarn.so") != NULL;
 }
 
-__attribute__((visibility("default"))) void *calloc(size_t count, size_t item_bytes)
+/* Whether this allocation is the one that fails. */
+static bool fails(const void *caller)
 {
-    static _Alignas(16) char early[4096]; /* what dlsym itself asks for; never given back */
+    if (countdown == 0 || !is_library(caller))
+        return false;
+    countdown -= 1;
+    failed = countdown == 0;
+    return failed;
+}
+
+/* What dlsym itself asks for; never given back. */
+static void *take_early(size_t bytes)
+{
+    static _Alignas(16) char early[4096];
     static size_t used;
+    void *memory = early + used;
+
+    used += (bytes + 15) & ~(size_t)15;
+    return used <= sizeof early ? memory : NULL;
+}
+
+static bool look_up(void)
+{
     static bool looking;
 
-    if (real_calloc == NULL && looking) {
-        void *memory = early + used;
+    if (looking)
+        return false;
+    looking = true;
+    *(void **)&real_calloc = dlsym(RTLD_NEXT, "calloc");
+    *(void **)&real_malloc = dlsym(RTLD_NEXT, "malloc");
+    looking = false;
+    return true;
+}
 
-        used += (count * item_bytes + 15) & ~(size_t)15;
-        return used <= sizeof early ? memory : NULL;
-    }
-    if (real_calloc == NULL) {
-        looking = true;
-        *(void **)&real_calloc = dlsym(RTLD_NEXT, "calloc");
-        looking = false;
-    }
-    if (countdown > 0 && is_library(__builtin_return_address(0)) && --countdown == 0) {
-        failed = true;
-        return NULL;
-    }
-    return real_calloc(count, item_bytes);
+__attribute__((visibility("default"))) void *calloc(size_t count, size_t item_bytes)
+{
+    if (real_malloc == NULL && !look_up())
+        return take_early(count * item_bytes);
+    return fails(__builtin_return_address(0)) ? NULL : real_calloc(count, item_bytes);
+}
+
+__attribute__((visibility("default"))) void *malloc(size_t bytes)
+{
+    if (real_malloc == NULL && !look_up())
+        return take_early(bytes);
+    return fails(__builtin_return_address(0)) ? NULL : real_malloc(bytes);
 }
 #endif
 

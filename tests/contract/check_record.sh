@@ -3,8 +3,8 @@
 # Checks the record without running a case.
 #   check_record.sh [update]
 # `update` writes the files anew, with the phrases and sets at their heads. Exit status 0: each file
-# of recorded/h200 is as record.sh writes it, and each exception names a recorded case and gives
-# other answers.
+# of recorded/h200 is as record.sh writes it, each exception names a recorded case and gives other
+# answers, and unrecorded.txt has no case with the answers of the record.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 recorded=$here/recorded
@@ -27,7 +27,15 @@ while read -r verdict name rest; do
         status=1
     fi
 done <"$scratch/exceptions"
+awk -v mode=expand -f "$here/notation.awk" "$recorded/unrecorded.txt" >"$scratch/unrecorded"
+while read -r verdict name rest; do
+    if grep -qxF "$verdict $name $rest" "$scratch/h200"; then
+        echo "$name is recorded: unrecorded.txt needs it no more"
+        status=1
+    fi
+done <"$scratch/unrecorded"
 cases=$(wc -l <"$scratch/h200")
 exceptions=$(wc -l <"$scratch/exceptions")
-echo "$cases cases in $(ls "$recorded/h200" | wc -l) files, $exceptions exceptions"
+unrecorded=$(wc -l <"$scratch/unrecorded")
+echo "$cases cases in $(ls "$recorded/h200" | wc -l) files, $exceptions exceptions, $unrecorded unrecorded"
 exit $status

@@ -284,6 +284,11 @@ static pid_t run_child(size_t group, size_t first, FILE **lines)
         snprintf(group_text, sizeof group_text, "%zu", group);
         snprintf(first_text, sizeof first_text, "%zu", first);
         dup2(ends[1], LINES_FD);
+        if (groups[group]->devices > 0) {
+            char devices[16];
+            snprintf(devices, sizeof devices, "%d", groups[group]->devices);
+            setenv("TARN_SIM_DEVICES", devices, 1);
+        }
         execl("/proc/self/exe", "tarn_contract", "--child", group_text, first_text, (char *)NULL);
         _exit(127);
     }

@@ -57,6 +57,7 @@ struct contract_group {
     size_t case_count;
     /* For groups whose cases are made at run time; called in each process before anything else. */
     const struct contract_case *(*make)(size_t *count);
+    int devices; /* that the simulator lends; 0: as many as without the contract */
 };
 
 /* A row of a table of cases: in the process of its group, or in a process to itself. */
@@ -71,7 +72,7 @@ struct contract_group {
 /* A group from its table. */
 #define CONTRACT_GROUP(name, start, cases)                                                         \
     {                                                                                              \
-        name, start, cases, sizeof(cases) / sizeof((cases)[0]), NULL                               \
+        name, start, cases, sizeof(cases) / sizeof((cases)[0]), NULL, 0                            \
     }
 
 /* A row whose body is given an argument, which must live as long as the process. */
@@ -108,6 +109,7 @@ struct contract_group {
     X(pools) \
     X(pool_order) \
     X(copies) \
+    X(words) \
     X(graph) \
     X(graph_nodes) \
     X(conditional) \
@@ -132,7 +134,8 @@ struct contract_group {
     X(matrix_contexts) \
     X(matrix_reset) \
     X(inflight) \
-    X(waits)
+    X(waits) \
+    X(peers)
 // clang-format on
 #define CONTRACT_GROUP_DECLARATION(name) extern const struct contract_group contract_##name;
 CONTRACT_GROUPS(CONTRACT_GROUP_DECLARATION)
@@ -271,7 +274,8 @@ struct contract_helper {
     const char *name;
     int (*run)(int socket);
 };
-#define CONTRACT_HELPERS(X) X(reserve_at) X(importer) X(exporter) X(legacy) X(checkpointed) X(idle)
+#define CONTRACT_HELPERS(X)                                                                        \
+    X(reserve_at) X(importer) X(exporter) X(legacy) X(checkpointed) X(idle) X(writer)
 #define CONTRACT_HELPER_DECLARATION(name) int contract_helper_##name(int socket);
 CONTRACT_HELPERS(CONTRACT_HELPER_DECLARATION)
 #undef CONTRACT_HELPER_DECLARATION

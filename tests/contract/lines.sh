@@ -4,7 +4,8 @@
 # lines.
 #   lines.sh OUTPUT    of an output of tarn_contract: its lines without the sentences
 #   lines.sh h200      of the record: what an H200 answered
-#   lines.sh sim       what the simulator must answer: the same, but for the exceptions
+#   lines.sh sim       what the simulator must answer: the same, but for the exceptions, and
+#                      for cases that no GPU has answered yet
 # Exit status 0, or 1 when the record cannot be read.
 set -eu
 recorded=$(cd "$(dirname "$0")" && pwd)/recorded
@@ -19,8 +20,9 @@ h200)
     ;;
 sim)
     exceptions=$(expand "$recorded/exceptions.txt")
+    unrecorded=$(expand "$recorded/unrecorded.txt")
     answers=$(expand "$recorded"/h200/*.txt)
-    printf '%s\n%s\n' "$exceptions" "$answers" | awk '!seen[$2]++'
+    printf '%s\n%s\n%s\n' "$exceptions" "$unrecorded" "$answers" | awk '!seen[$2]++'
     ;;
 *)
     sed '/^#/d; s/^\([A-Z]*[a-z]* [^:]*\): [^|]*|/\1 |/' "$1"

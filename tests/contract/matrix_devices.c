@@ -185,4 +185,6 @@ static const struct contract_case reset_cases[] = {
                TN_CU_CAPTURE_MODE_RELAXED, true),
 };
 const struct contract_group contract_matrix_reset = {
-    "matrix-reset", START_CONTEXT, reset_cases, sizeof reset_cases / sizeof reset_cases[0], NULL};
+    "matrix-reset", START_CONTEXT,
+    reset_cases,    sizeof reset_cases / sizeof reset_cases[0],
+    NULL,           0};

@@ -117,6 +117,19 @@ static void use_set(struct matrix_things *t)
     SET_UP(cuGraphMemsetNodeGetParams(t->node, &t->params.memset));
 }
 
+/* A batch as a node has it, as the batch for other nodes. */
+static void use_batch(struct matrix_things *t, bool with_exec)
+{
+    use(t, TN_CU_NODE_BATCH_MEM_OP, with_exec);
+    SET_UP(cuGraphBatchMemOpNodeGetParams(t->node, &t->params.batch));
+}
+
+static void use_batch_in_new_graph(struct matrix_things *t)
+{
+    use_batch(t, false);
+    make_graph(t);
+}
+
 static void make_exec(struct matrix_things *t)
 {
     use(t, TN_CU_NODE_KERNEL, false);
@@ -249,6 +262,12 @@ static void use_kernel_in_new_graph(struct matrix_things *t)
       cu.cuGraphMemFreeNodeGetParams(t->node, &t->address), )                                      \
     X(cuGraphBatchMemOpNodeGetParams, false, FREE, use(t, TN_CU_NODE_BATCH_MEM_OP, false),         \
       cu.cuGraphBatchMemOpNodeGetParams(t->node, &t->params.batch), )                              \
+    X(cuGraphAddBatchMemOpNode, false, FREE, use_batch_in_new_graph(t),                            \
+      cu.cuGraphAddBatchMemOpNode(&t->node, t->graph, NULL, 0, &t->params.batch), drop_graph(t))   \
+    X(cuGraphBatchMemOpNodeSetParams, false, FREE, use_batch(t, false),                            \
+      cu.cuGraphBatchMemOpNodeSetParams(t->node, &t->params.batch), )                              \
+    X(cuGraphExecBatchMemOpNodeSetParams, false, FREE, use_batch(t, true),                         \
+      cu.cuGraphExecBatchMemOpNodeSetParams(t->exec, t->node, &t->params.batch), )                 \
     X(cuGraphDebugDotPrint, false, FREE, use(t, TN_CU_NODE_KERNEL, false),                         \
       cu.cuGraphDebugDotPrint(t->graph, "/dev/null", 0), )                                         \
                                                                                                    \

@@ -131,6 +131,18 @@ static tn_cu_result copy_batch(struct matrix_things *t)
     return cu.cuMemcpyBatchAsync(&to, &from, &bytes, 1, &attributes, &start, 1, &failed, t->stream);
 }
 
+/* Waits for what it has written itself. */
+static tn_cu_result write_and_wait(struct matrix_things *t)
+{
+    tn_cu_batch_op ops[2] = {0};
+    ops[0].value.operation = TN_CU_STREAM_MEM_OP_WRITE_VALUE_32;
+    ops[0].value.address = t->mapped.address;
+    ops[0].value.value = 1;
+    ops[1] = ops[0];
+    ops[1].value.operation = TN_CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    return cu.cuStreamBatchMemOp(t->stream, 2, ops, 0);
+}
+
 // clang-format off
 #define ROWS(X)                                                                                    \
     X(cuMemGetAllocationGranularity, false, FREE, , granularity(t), )                              \
@@ -245,7 +257,14 @@ static tn_cu_result copy_batch(struct matrix_things *t)
     X(cuMemsetD8Async_no_bytes, false, FREE, FREE, IMPLICIT, FREE, ,                               \
       cu.cuMemsetD8Async(t->mapped.address, 1, 0, t->stream), )                                    \
     X(cuStreamWriteValue32, false, NODE(BATCH_MEM_OP), FREE, IMPLICIT, FREE, ,                     \
-      cu.cuStreamWriteValue32(t->stream, t->mapped.address, 1, 0), )
+      cu.cuStreamWriteValue32(t->stream, t->mapped.address, 1, 0), )                               \
+    X(cuStreamWriteValue64, false, NODE(BATCH_MEM_OP), FREE, IMPLICIT, FREE, ,                     \
+      cu.cuStreamWriteValue64(t->stream, t->mapped.address, 1, 0), )                               \
+    X(cuStreamWaitValue32, false, NODE(BATCH_MEM_OP), FREE, IMPLICIT, FREE, ,                      \
+      cu.cuStreamWaitValue32(t->stream, t->mapped.address, 0, TN_CU_STREAM_WAIT_VALUE_NOR), )      \
+    X(cuStreamWaitValue64, false, NODE(BATCH_MEM_OP), FREE, IMPLICIT, FREE, ,                      \
+      cu.cuStreamWaitValue64(t->stream, t->mapped.address, 0, TN_CU_STREAM_WAIT_VALUE_NOR), )      \
+    X(cuStreamBatchMemOp, false, NODE(BATCH_MEM_OP), FREE, IMPLICIT, FREE, , write_and_wait(t), )
 // clang-format on
 
 ROWS(MATRIX_DEFINE)

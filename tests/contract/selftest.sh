@@ -141,6 +141,11 @@ begin
 printf 'physical/gone\n    cuMemRelease=SUCCESS\n' >>"$copy/recorded/exceptions.txt"
 sees 1 'not recorded: physical/gone' 'an exception for no case' check_record.sh
 
+begin
+"$here/lines.sh" h200 | sed -n "s,^ok \($case\) | \(.*\),\1\n    \2,p" \
+    >>"$copy/recorded/unrecorded.txt"
+sees 1 "$case is recorded" 'a recorded case among the unrecorded' check_record.sh
+
 # -- Recording --
 begin
 change "$output" "s,^ok $case:.*,&; one answer more,"

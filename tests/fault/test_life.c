@@ -139,6 +139,7 @@ static void snapshot(void)
     STEP(S(HOST_MEMORY), tarn_leaks_find(DEVICE, NULL, &fault.out.leaks));
     ck_assert_uint_gt(fault.out.leaks->count, 0);
     tarn_leaks_destroy(fault.out.leaks);
+    STEP(0, tarn_device_write_metrics(DEVICE, TARN_METRICS_PROMETHEUS, 0, take_bytes, NULL));
 }
 
 static void checkpoint(void)

@@ -37,6 +37,7 @@ static void expect_same(const tarn_device_options *a, const tarn_device_options 
     EXPECT(a->null_stream == b->null_stream);
     EXPECT(a->move_limit_bytes == b->move_limit_bytes);
     EXPECT(a->history_bytes == b->history_bytes);
+    EXPECT(a->overrun_alignment == b->overrun_alignment);
 }
 
 static const char *write_kept(size_t bytes, char text[32])
@@ -57,12 +58,12 @@ static void write_options(const tarn_device_options *options, char *text, size_t
         text, text_bytes,
         "region_bytes:%zu,limit_bytes:%zu,cache_limit_bytes:%s,"
         "pinned_cache_limit_bytes:%s,unrouted:%s,null_stream:%s,"
-        "move_limit_bytes:%s,graph_capture_record_stream_reuse:%s,roundup_power2_divisions:[",
+        "move_limit_bytes:%s,overrun_alignment:%zu,graph_capture_record_stream_reuse:%s,roundup_power2_divisions:[",
         options->region_bytes, options->limit_bytes,
         write_kept(options->cache_limit_bytes, kept[0]),
         write_kept(options->pinned_cache_limit_bytes, kept[1]), unrouted[options->unrouted],
         options->null_stream == TARN_NULL_STREAM_PER_THREAD ? "per_thread" : "legacy",
-        write_kept(options->move_limit_bytes, kept[2]),
+        write_kept(options->move_limit_bytes, kept[2]), options->overrun_alignment,
         options->no_record_stream_reuse ? "False" : "True");
 
     for (int i = 0; i < TARN_ROUNDUP_SIZES; i++)
@@ -98,6 +99,7 @@ const char *const fuzz_words[] = {
     "unrouted:",
     "null_stream:",
     "move_limit_bytes:",
+    "overrun_alignment:",
     "roundup_power2_divisions:",
     "graph_capture_record_stream_reuse:",
     "expandable_segments:",

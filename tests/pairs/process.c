@@ -317,6 +317,7 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     FORKED(tarn_snapshot_take(pw.device, NULL, &snapshot));
     FORKED(tarn_snapshot_add_history(snapshot, pw.device));
     FORKED(tarn_leaks_find(pw.device, NULL, &leaks));
+    FORKED(tarn_device_write_metrics(pw.device, TARN_METRICS_JSON, 0, NULL, NULL));
     FORKED(tarn_snapshot_compare(snapshot, snapshot, &snapshot_diff));
     FORKED(tarn_pool_stats(pool, &stats));
     FORKED(tarn_device_stats(pw.device, &stats));

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -256,6 +257,32 @@ tn_cu_result launch_fill(const struct kernels *kernels, tn_cu_stream stream,
 {
     void *params[] = {&address, &value, &count};
     return cu.cuLaunchKernel(kernels->fill, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL);
+}
+
+void send_file(int socket, int file)
+{
+    char byte = 0;
+    struct iovec part = {.iov_base = &byte, .iov_len = 1};
+    char room[CMSG_SPACE(sizeof file)] = {0};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof file);
+    *(int *)CMSG_DATA(header) = file;
+    ck_assert_int_eq(sendmsg(socket, &message, 0), 1);
+}
+
+int receive_file(int socket)
+{
+    char byte;
+    struct iovec part = {.iov_base = &byte, .iov_len = 1};
+    char room[CMSG_SPACE(sizeof(int))];
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    ck_assert_int_eq(recvmsg(socket, &message, 0), 1);
+    return *(int *)CMSG_DATA(CMSG_FIRSTHDR(&message));
 }
 
 /* The driver is of no use after a fork: each test must load it for itself. */

@@ -33,6 +33,7 @@ extern struct driver cu;
     X(tarn_sim_configure)                                                                          \
     X(tarn_sim_read_account)                                                                       \
     X(tarn_sim_thread_ns)                                                                          \
+    X(tarn_sim_longest_stall_ns)                                                                   \
     X(tarn_sim_reset_account)                                                                      \
     X(tarn_sim_check_count)                                                                        \
     X(tarn_sim_read_ledger)                                                                        \
@@ -92,6 +93,10 @@ const char *file_with(const char *text);
 
 /* Calls body(argument) on another thread and returns what it returned. */
 tn_cu_result elsewhere(tn_cu_result (*body)(void *), void *argument);
+
+/* Passes an open file to another process. */
+void send_file(int socket, int file);
+int receive_file(int socket);
 
 /* Kernels of the tests. */
 struct kernels {

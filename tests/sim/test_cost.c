@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_cost.c -- what calls cost, and the account of it. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +22,8 @@ static const char costs_text[] = "# made up\n"
                                  "cuMemAddressReserve 0\n"
                                  "cuMemAddressFree 0\n"
                                  "cuLaunchHostFunc 2000000\n"
+                                 "cuMemHostRegister 4K:1000000 8K:2000000 stalls\n"
+                                 "cuMemHostUnregister 20000000\n"
                                  "* 1\n";
 
 static void start_with_costs(void)
@@ -138,6 +143,20 @@ TEST(charged, each_thread_has_its_own_time)
     ck_assert_uint_eq(sim.tarn_sim_thread_ns(), before);
 }
 
+TEST(charged, the_longest_time_that_others_are_stalled_is_kept)
+{
+    static char memory[3 * 4096];
+    ck_assert_uint_eq(sim.tarn_sim_longest_stall_ns(), 0);
+    OK(cu.cuMemHostRegister(memory, 2 * 4096, 0));
+    ck_assert_uint_eq(cost_of("cuMemHostRegister").ns, 2000000);
+    ck_assert_uint_eq(sim.tarn_sim_longest_stall_ns(), 2000000);
+    OK(cu.cuMemHostRegister(memory + 2 * 4096, 4096, 0));
+    physical(4 * MIB); /* longer than the second, and stalls nobody */
+    ck_assert_uint_eq(sim.tarn_sim_longest_stall_ns(), 2000000);
+    sim.tarn_sim_reset_account();
+    ck_assert_uint_eq(sim.tarn_sim_longest_stall_ns(), 0);
+}
+
 static void nothing(void *unused)
 {
     (void)unused;
@@ -165,6 +184,54 @@ TEST(others, costs_can_really_be_spent)
     uint64_t began = now_ns();
     OK(cu.cuLaunchHostFunc(stream, nothing, NULL));
     ck_assert_uint_ge(now_ns() - began, 2000000);
+}
+
+/* The first of two threads is in a call that takes its time; the second makes another meanwhile. */
+static tn_cu_context stalled_context;
+static char stalling_memory[4096];
+static atomic_bool is_stalling;
+
+static void *stall(void *function)
+{
+    OK(cu.cuCtxSetCurrent(stalled_context));
+    atomic_store(&is_stalling, true);
+    if (function == NULL)
+        OK(cu.cuMemHostUnregister(stalling_memory));
+    else
+        OK(cu.cuMemHostRegister(stalling_memory, sizeof stalling_memory, 0));
+    return NULL;
+}
+
+/* How long a short call of this thread takes that begins while the other thread is in its own. */
+static uint64_t time_beside(void *function)
+{
+    const struct timespec a_moment = {0, 5000000};
+    pthread_t thread;
+    int count;
+    atomic_store(&is_stalling, false);
+    ck_assert_int_eq(pthread_create(&thread, NULL, stall, function), 0);
+    while (!atomic_load(&is_stalling))
+        sched_yield();
+    nanosleep(&a_moment, NULL);
+    uint64_t began = now_ns();
+    OK(cu.cuDeviceGetCount(&count));
+    uint64_t took = now_ns() - began;
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    return took;
+}
+
+TEST(others, a_call_that_stalls_keeps_the_calls_of_other_threads_waiting)
+{
+    load_driver();
+    ck_assert_int_eq(
+        sim.tarn_sim_configure("COSTS", file_with("cuMemHostRegister stalls 400000000\n"
+                                                  "cuMemHostUnregister 400000000\n")),
+        0);
+    ck_assert_int_eq(sim.tarn_sim_configure("COSTS_SLEEP", "1"), 0);
+    OK(cu.cuInit(0));
+    OK(cu.cuDevicePrimaryCtxRetain(&stalled_context, 0));
+    ck_assert_uint_ge(time_beside(stalling_memory), 200000000);
+    ck_assert_uint_lt(time_beside(NULL), 200000000);
 }
 
 TEST(others, without_costs_calls_are_counted_and_cost_nothing)

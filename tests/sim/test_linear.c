@@ -118,6 +118,25 @@ TEST(context, a_context_takes_its_memory_with_it)
     same_ledger(&before, &after);
 }
 
+TEST(context, no_copy_spans_two_registrations)
+{
+    static _Alignas(4096) unsigned char own[3 * 4096];
+    tn_cu_stream stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
+    tn_cu_deviceptr device = linear(3 * 4096);
+    OK(cu.cuMemHostRegister(own, 4096, 0));
+    OK(cu.cuMemHostRegister(own + 4096, 4096, 0));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemcpyHtoDAsync(device, own, 2 * 4096, stream));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuMemcpyDtoHAsync(own, device, 2 * 4096, stream));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
+            cu.cuMemcpyHtoDAsync(device, own + 4096, 2 * 4096, stream));
+    OK(cu.cuMemcpyHtoDAsync(device, own, 4096, stream));
+    OK(cu.cuMemcpyHtoDAsync(device + 4096, own + 4096, 4096, stream));
+    OK(cu.cuMemcpyHtoDAsync(device, own + 2 * 4096, 4096, stream));
+    OK(cu.cuStreamSynchronize(stream));
+    OK(cu.cuMemHostUnregister(own));
+    OK(cu.cuMemHostUnregister(own + 4096));
+}
+
 TEST(context, memory_that_cannot_be_used_is_not_registered)
 {
     unsigned char *pages =

@@ -198,32 +198,6 @@ TEST(context, exports_close_with_the_next_program_and_none_is_left_open)
     ck_assert_int_eq(open_files(), files);
 }
 
-static void send_file(int socket, int file)
-{
-    char byte = 0;
-    struct iovec part = {.iov_base = &byte, .iov_len = 1};
-    char room[CMSG_SPACE(sizeof file)] = {0};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof file);
-    *(int *)CMSG_DATA(header) = file;
-    ck_assert_int_eq(sendmsg(socket, &message, 0), 1);
-}
-
-static int receive_file(int socket)
-{
-    char byte;
-    struct iovec part = {.iov_base = &byte, .iov_len = 1};
-    char room[CMSG_SPACE(sizeof(int))];
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    ck_assert_int_eq(recvmsg(socket, &message, 0), 1);
-    return *(int *)CMSG_DATA(CMSG_FIRSTHDR(&message));
-}
-
 GROUP(nothing, load_driver)
 
 TEST(nothing, memory_outlives_the_process_that_exported_it)

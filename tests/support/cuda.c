@@ -179,6 +179,7 @@ static void load_functions(void *library)
     find_control(library, "tarn_sim_clear_fault", &sim.clear_fault);
     find_control(library, "tarn_sim_call_count", &call_count_there);
     find_control(library, "tarn_sim_set_hints", &sim.set_hints);
+    find_control(library, "tarn_sim_longest_stall_ns", &sim.longest_stall_ns);
     find_control(library, "tarn_sim_set_queries", &sim.set_queries);
     find_control(library, "tarn_sim_hold_work", &sim.hold_work);
     find_control(library, "tarn_sim_resume_work", &sim.resume_work);
@@ -263,6 +264,14 @@ tn_cu_memhandle test_import_handle(tn_cu_memhandle exported)
                                             TN_CU_MEM_HANDLE_TYPE_POSIX_FD));
     ck_assert_int_eq(close(file), 0);
     return handle;
+}
+
+bool test_is_at_work(tn_cu_stream stream)
+{
+    tn_cu_result result = cu.cuStreamQuery(stream);
+
+    ck_assert(result == TN_CUDA_SUCCESS || result == TN_CUDA_ERROR_NOT_READY);
+    return result != TN_CUDA_SUCCESS;
 }
 
 void test_synchronize(tn_cu_stream stream)

@@ -37,6 +37,7 @@ struct test_controls {
     void (*plan_fault)(const char *function, uint64_t nth, int for_good, int result);
     uint64_t (*clear_fault)(const char **last);
     uint64_t (*call_count)(const char *function);
+    uint64_t (*longest_stall_ns)(void);
     void (*set_hints)(int how, size_t max_bytes);
     void (*set_queries)(int how);
     void (*hold_work)(void);
@@ -75,6 +76,7 @@ void test_use_kernels_here(void);
 
 tn_cu_stream test_stream(void); /* a new non-blocking stream */
 void test_synchronize(tn_cu_stream stream);
+bool test_is_at_work(tn_cu_stream stream); /* now, as the driver says */
 
 /* Enqueues a kernel that writes value to count words; one that adds value to each of them; and one
  * that keeps the GPU busy for about that many milliseconds. */

@@ -260,6 +260,8 @@ static void open_again(void)
     X(tarn_device_collect, NULL, (world.device))                                                   \
     X(tarn_device_stats, NULL, (world.device, &out.stats))                                         \
     X(tarn_device_trim, NULL, (world.device, 0, &out.bytes))                                       \
+    X(tarn_device_write_metrics, NULL,                                                             \
+      (world.device, TARN_METRICS_PROMETHEUS, 0, take_bytes, NULL))                                \
     X(tarn_driver_graph_audit, NULL, (world.device, with.raw, NULL, &out.audit))                   \
     X(tarn_driver_graph_compare, NULL, (world.device, with.raw, with.raw, &out.graph_diff))        \
     X(tarn_end_allocate_to_pool, begin_route, (out.route))                                         \
@@ -277,6 +279,9 @@ static void open_again(void)
     X(tarn_graph_memory, NULL, (with.graphs[0], &out.memory))                                      \
     X(tarn_graph_replay, NULL, (with.graphs[0], world.stream))                                     \
     X(tarn_graph_update, begin_here, (with.graphs[0], with.capture))                               \
+    X(tarn_host_malloc, NULL, (world.device, 4096, &out.address))                                  \
+    X(tarn_host_pool, NULL, (world.device, &out.pool))                                             \
+    X(tarn_host_stats, NULL, (world.device, &out.stats))                                           \
     X(tarn_label_get, NULL, (out.text, sizeof out.text, NULL))                                     \
     X(tarn_label_pop, push_label, ())                                                              \
     X(tarn_label_push, NULL, ("label"))                                                            \

@@ -159,3 +159,25 @@ struct tn_driver test_inventing_operations(const struct tn_driver *honest)
     liar.cuGraphBatchMemOpNodeGetParams = invent_operation;
     return liar;
 }
+
+static tn_cu_device_attribute lacked_attribute;
+
+static tn_cu_result lack_attribute(int *value, tn_cu_device_attribute attribute,
+                                   tn_cu_device device)
+{
+    tn_cu_result result = cu.cuDeviceGetAttribute(value, attribute, device);
+
+    if (attribute == lacked_attribute)
+        *value = 0;
+    return result;
+}
+
+struct tn_driver test_lacking_attribute(const struct tn_driver *honest,
+                                        tn_cu_device_attribute attribute)
+{
+    struct tn_driver liar = *honest;
+
+    lacked_attribute = attribute;
+    liar.cuDeviceGetAttribute = lack_attribute;
+    return liar;
+}

@@ -29,6 +29,10 @@ struct tn_driver test_shortening_buffers(const struct tn_driver *honest, tn_cu_g
 /* Nodes are of that type, whatever they are. One such driver at a time. */
 struct tn_driver test_naming_types(const struct tn_driver *honest, tn_cu_graphnode_type type);
 
+/* Devices say that they lack the attribute. One such driver at a time. */
+struct tn_driver test_lacking_attribute(const struct tn_driver *honest,
+                                        tn_cu_device_attribute attribute);
+
 /* The first operation of each batch is one that nobody knows. One such driver at a time. */
 struct tn_driver test_inventing_operations(const struct tn_driver *honest);
 

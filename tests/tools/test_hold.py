@@ -54,8 +54,16 @@ class Hold(unittest.TestCase):
             self.assertNotIn("best", said.getvalue())
 
     def test_no_traces_are_no_success(self):
-        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-            self.assertEqual(hold.main(["--bench", "b", "--driver", "d", "--traces", folder]), 1)
+        for more in ([], ["--pinned"]):
+            with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+                self.assertEqual(hold.main(["--bench", "b", "--driver", "d", "--traces", folder, *more]), 1)
+
+    def test_traces_of_page_locked_memory_have_a_limit(self):
+        for ratio, later, good in ((1.125, 1.2, True), (1.126, 1.1, False), (None, 1.0, False),
+                                   (1.0, None, False)):
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                self.assertEqual(hold.is_within("t", ratio, later), good)
+            self.assertEqual("MORE" in said.getvalue(), not good and None not in (ratio, later))
 
 
 BENCH = """#!/bin/sh

@@ -36,6 +36,7 @@ TEST(load, loading_fills_the_table_once)
 #define EXPECT_FUNCTION(name, symbol, version, parameters, names)                                  \
     ck_assert_msg(first->name != NULL, "%s is missing", #name);
     TN_CUDA_LIBRARY_FUNCTIONS(EXPECT_FUNCTION)
+    TN_CUDA_OPTIONAL_FUNCTIONS(EXPECT_FUNCTION)
 #undef EXPECT_FUNCTION
 #define EXPECT_VERSION(own, name, symbol, version, parameters, names)                              \
     ck_assert_msg(first->own != NULL, "%s is missing", #own);
@@ -44,6 +45,24 @@ TEST(load, loading_fills_the_table_once)
     (void)setenv("TARN_DRIVER", "/no/such/library.so", 1); /* read by the first load alone */
     OK(tn_driver_load(&second));
     ck_assert_ptr_eq(first, second);
+}
+
+TEST(load, a_driver_may_lack_what_is_optional)
+{
+    const struct tn_driver *driver = NULL;
+
+    (void)setenv("TARN_SIM_MISSING", "cuStreamBatchMemOp", 1);
+    OK(tn_driver_load(&driver));
+    ck_assert_ptr_nonnull(driver);
+}
+
+TEST(load, a_driver_may_not_lack_the_rest)
+{
+    const struct tn_driver *driver = NULL;
+
+    (void)setenv("TARN_SIM_MISSING", "cuMemCreate", 1);
+    STATUS(TARN_ERR_DRIVER_TOO_OLD, tn_driver_load(&driver));
+    unit_expect_sentence("cuMemCreate");
 }
 
 TEST(load, a_library_that_is_not_there_is_named_and_tried_again)

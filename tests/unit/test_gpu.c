@@ -180,7 +180,7 @@ static void call_everything(void)
     OK(tn_gpu_granularity(&gpu, &granularity));
     OK(tn_gpu_reserve_addresses(&gpu, bytes, bytes, 0, &address));
     OK(tn_gpu_create_memory(&gpu, 2 * TN_MIB, plain, &handle));
-    OK(tn_gpu_map(&gpu, address, 2 * TN_MIB, handle, 0));
+    OK(tn_gpu_map(&gpu, address, 2 * TN_MIB, handle, 0, false));
     tn_gpu_unmap(&gpu, address, 2 * TN_MIB);
     tn_gpu_release_memory(&gpu, handle);
     tn_gpu_free_addresses(&gpu, address, bytes);
@@ -335,11 +335,11 @@ TEST(memory, a_map_that_fails_leaves_nothing)
     before = test_ledger();
     for (size_t i = 0; i < 2; i++) {
         sim.plan_fault(calls[i], 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
-        STATUS(TARN_ERR_DEVICE_MEMORY, tn_gpu_map(&gpu, address, 4 * TN_MIB, handle, 0));
+        STATUS(TARN_ERR_DEVICE_MEMORY, tn_gpu_map(&gpu, address, 4 * TN_MIB, handle, 0, false));
         unit_expect_sentence(calls[i]);
         test_same_ledger(&before);
     }
-    OK(tn_gpu_map(&gpu, address, 4 * TN_MIB, handle, 0));
+    OK(tn_gpu_map(&gpu, address, 4 * TN_MIB, handle, 0, false));
     ck_assert_uint_eq(test_ledger().mapped_bytes, before.mapped_bytes + 4 * TN_MIB);
     tn_gpu_unmap(&gpu, address, 4 * TN_MIB);
     test_same_ledger(&before);
@@ -395,7 +395,7 @@ TEST(peers, access_is_given_added_and_removed)
     OK(tn_gpu_reserve_addresses(&gpu, 32 * TN_MIB, 32 * TN_MIB, 0, &address));
     memory = (const void *)(uintptr_t)address;
     OK(tn_gpu_create_memory(&gpu, 2 * TN_MIB, plain, &handle));
-    OK(tn_gpu_map(&gpu, address, 2 * TN_MIB, handle, 4));
+    OK(tn_gpu_map(&gpu, address, 2 * TN_MIB, handle, 4, false));
     ck_assert_uint_eq(test_access(0, memory), TN_CU_MEM_ACCESS_READWRITE);
     ck_assert_uint_eq(test_access(1, memory), TN_CU_MEM_ACCESS_NONE);
     ck_assert_uint_eq(test_access(2, memory), TN_CU_MEM_ACCESS_READWRITE);

@@ -116,7 +116,7 @@ TEST(failures, a_growth_that_fails_maps_nothing)
             ck_assert_uint_eq(tn_pool_segment_count(pool), 0);
             ck_assert_uint_eq(tn_pool_mapped_bytes(pool), 0);
             ck_assert_uint_eq(pool->counters.metrics[TN_CHUNK_BYTES].peak[TN_ALL_KINDS], 0);
-            ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
+            ck_assert_uint_eq(tn_device_mapped_bytes(device, false), 0);
             ck_assert_uint_eq(heap->segment_bytes, 32 * MIB);
             OK(tn_pool_check(pool));
         }
@@ -129,7 +129,7 @@ TEST(failures, a_growth_that_fails_maps_nothing)
 static void expect_charged(uint64_t mapped, uint64_t cached)
 {
     OK(tn_memory_cache_check(&device->cache));
-    ck_assert_uint_eq(tn_device_mapped_bytes(device), mapped);
+    ck_assert_uint_eq(tn_device_mapped_bytes(device, false), mapped);
     ck_assert_uint_eq(tn_memory_cache_bytes(&device->cache), cached);
     ck_assert_uint_eq(atomic_load(&device->budget.charged_bytes), mapped + cached);
     ck_assert_uint_eq(test_ledger().handle_bytes, mapped + cached);
@@ -513,7 +513,7 @@ TEST(unmap, everything_goes_with_the_pool)
     OK(tarn_pool_destroy(gone));
     ck_assert_uint_eq(tn_memory_cache_bytes(&device->cache), mapped);
     ck_assert_uint_eq(test_ledger().mappings, before.mappings);
-    ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
+    ck_assert_uint_eq(tn_device_mapped_bytes(device, false), 0);
     unit_trim(device);
     test_same_ledger(&before);
     ck_assert_int_eq(tn_host_outstanding(), host);

@@ -167,12 +167,12 @@ TEST(sampled, an_allocation_without_a_stack_has_its_label)
 
     OK(tarn_malloc(world.device, 512, world.stream, &block)); /* the sample has begun */
     OK(tarn_free(block));
-    tn_stacking_sample.left = 10000;
+    tn_stacking_own.sample.left = 10000;
     OK(tarn_label_set("a label"));
-    ck_assert_int_eq(tn_stacking_sample.left, 0);
+    ck_assert_int_eq(tn_stacking_own.sample.left, 0);
     ck_assert_uint_eq(allocate_and_expect("a label"), 0); /* of 1000 bytes */
     OK(tarn_label_set(NULL));
-    left = tn_stacking_sample.left;
+    left = tn_stacking_own.sample.left;
     ck_assert_int_eq(left, 9000);
     OK(tarn_label_set("a label"));
     for (int i = 0; i < 8; i++)

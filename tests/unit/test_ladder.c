@@ -89,7 +89,7 @@ static uint64_t failure_count(void)
 {
     struct tn_totals totals;
 
-    tn_totals_read(device, &totals);
+    tn_totals_read(device, false, &totals);
     return totals.events[TN_OUT_OF_MEMORY].count;
 }
 

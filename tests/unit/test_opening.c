@@ -134,7 +134,7 @@ TEST(open, a_closed_device_opens_again_as_new)
     OK(tn_device_close(device));
     OK(open_device(4 * TN_GIB, 7 * TN_GIB, &device));
     ck_assert_uint_eq(atomic_load(&device->budget.limit_bytes), 7 * TN_GIB);
-    ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
+    ck_assert_uint_eq(tn_device_mapped_bytes(device, false), 0);
     ck_assert_uint_eq(atomic_load(&device->gpu.calls[TN_CALL_WAIT]), 0);
     OK(tarn_malloc(device, 4096, stream, &address));
     OK(tarn_free(address));

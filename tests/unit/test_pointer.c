@@ -68,7 +68,7 @@ TEST(addresses, mapped_memory_is_known_and_what_is_only_reserved_is_not)
     OK(tn_gpu_reserve_addresses(&gpu, 4 * bytes, 0, 0, &address));
     expect_unknown((void *)(uintptr_t)address);
     OK(tn_gpu_create_memory(&gpu, bytes, (struct tn_memory_properties){0}, &handle));
-    OK(tn_gpu_map(&gpu, address + bytes, bytes, handle, 0));
+    OK(tn_gpu_map(&gpu, address + bytes, bytes, handle, 0, false));
     ck_assert_int_eq(look((void *)(uintptr_t)(address + bytes + 8)).kind, TN_POINTEE_DEVICE);
     expect_unknown((void *)(uintptr_t)(address + 2 * bytes));
     tn_gpu_unmap(&gpu, address + bytes, bytes);

@@ -58,7 +58,7 @@ TEST(life, a_new_pool_is_empty_and_in_its_devices_list)
     ck_assert_str_eq(pool->name, "net");
     ck_assert_uint_eq(pool->magic, TN_POOL_MAGIC);
     ck_assert(unit_is_unclaimed(pool));
-    ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
+    ck_assert_uint_eq(tn_device_mapped_bytes(device, false), 0);
     OK(tarn_pool_validate(pool));
 }
 

@@ -42,7 +42,7 @@ TEST(pool, free_memory_goes_after_a_wait)
     ck_assert_uint_eq(waits(), 0);
     ck_assert_uint_eq(trim(true), 32 * MIB);
     ck_assert_uint_eq(waits(), 1);
-    ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
+    ck_assert_uint_eq(tn_device_mapped_bytes(device, false), 0);
 }
 
 TEST(pool, proven_memory_goes_without_a_wait)
@@ -128,7 +128,7 @@ static uint64_t trim_by_our_clock(bool whole)
     slept_ns = 0;
     clock_is_ours = true;
     if (whole)
-        OK(tn_device_trim(device, 0, true, &freed));
+        OK(tn_device_trim(device, false, 0, true, &freed));
     else
         OK(tn_pool_trim(pool, 0, true, &freed));
     clock_is_ours = false;
@@ -162,7 +162,7 @@ TEST_LOOP(pool, the_memory_of_a_graph_that_the_program_destroyed_goes, 0, 3)
     test_destroy_graph(graph);
     ck_assert_uint_eq(trim_by_our_clock(_i > 0), 4 * MIB);
     ck_assert_int_eq(slept_ns, 100000);
-    ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
+    ck_assert_uint_eq(tn_device_mapped_bytes(device, false), 0);
 }
 
 /* An earlier trim has awaited it in vain. */
@@ -231,9 +231,9 @@ TEST_LOOP(pool, memory_that_waits_for_a_hold_and_then_for_the_device_goes_too, 0
     if (_i == 0)
         freed = trim(true);
     else
-        OK(tn_device_trim(device, 0, true, &freed));
+        OK(tn_device_trim(device, false, 0, true, &freed));
     ck_assert_uint_eq(freed, 4 * MIB);
-    ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
+    ck_assert_uint_eq(tn_device_mapped_bytes(device, false), 0);
 }
 
 /* Freed, used on another stream, and that use over by the time the device was waited for. */
@@ -279,13 +279,13 @@ TEST(device, a_device_trims_all_its_pools)
     OK(tarn_free(address));
     OK(tarn_free(unit_alloc(pool, 16 * MIB, stream)));
     OK(tarn_free(unit_alloc(second, 32 * MIB, stream)));
-    OK(tn_device_trim(device, 0, false, &freed));
+    OK(tn_device_trim(device, false, 0, false, &freed));
     ck_assert_uint_eq(freed, 0);
-    OK(tn_device_trim(device, 0, true, &freed));
+    OK(tn_device_trim(device, false, 0, true, &freed));
     ck_assert_uint_eq(freed, 56 * MIB);
     ck_assert_uint_eq(waits(), 1);
-    ck_assert_uint_eq(tn_device_mapped_bytes(device), 0);
-    OK(tn_device_trim(device, 0, true, &freed));
+    ck_assert_uint_eq(tn_device_mapped_bytes(device, false), 0);
+    OK(tn_device_trim(device, false, 0, true, &freed));
     ck_assert_uint_eq(freed, 0);
     ck_assert_uint_eq(waits(), 1);
 }
@@ -302,9 +302,9 @@ TEST_LOOP(device, a_device_trim_stops_inside_a_pool, 0, 8)
         blocks[i] = unit_alloc(i < 4 ? pool : second, 8 * MIB, stream);
     for (int i = 0; i < 7; i++)
         OK(tarn_free(blocks[i]));
-    ck_assert_uint_eq(tn_device_mapped_bytes(device), 56 * MIB);
-    OK(tn_device_trim(device, keep_bytes, true, &freed));
-    ck_assert_uint_eq(tn_device_mapped_bytes(device), keep_bytes);
+    ck_assert_uint_eq(tn_device_mapped_bytes(device, false), 56 * MIB);
+    OK(tn_device_trim(device, false, keep_bytes, true, &freed));
+    ck_assert_uint_eq(tn_device_mapped_bytes(device, false), keep_bytes);
     ck_assert_uint_eq(freed, 56 * MIB - keep_bytes);
     ck_assert_uint_eq(unit_stats(pool).mapped_bytes, _i < 4 ? keep_bytes : 32 * MIB);
     ck_assert_uint_eq(unit_stats(second).mapped_bytes, _i < 4 ? 0 : keep_bytes - 32 * MIB);

@@ -10,9 +10,9 @@ static void *late_blocks[5000];
 static size_t late_count;
 static size_t alloc_count;
 
-void *__real_tn_host_alloc(size_t count, size_t item_bytes);
-void *__wrap_tn_host_alloc(size_t count, size_t item_bytes);
-void *__wrap_tn_host_alloc(size_t count, size_t item_bytes)
+void *__real_tn_host_alloc_unset(size_t count, size_t item_bytes);
+void *__wrap_tn_host_alloc_unset(size_t count, size_t item_bytes);
+void *__wrap_tn_host_alloc_unset(size_t count, size_t item_bytes)
 {
     size_t now = late_count;
 
@@ -22,7 +22,7 @@ void *__wrap_tn_host_alloc(size_t count, size_t item_bytes)
     if (now > 0)
         alloc_count = 0; /* those were no snapshot's */
     alloc_count += 1;
-    return __real_tn_host_alloc(count, item_bytes);
+    return __real_tn_host_alloc_unset(count, item_bytes);
 }
 
 static tarn_snapshot *take(tarn_pool *of)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 #include "base/spin.h"
@@ -9,8 +10,11 @@ enum { THREADS = 4, ROUNDS = 20000 };
 
 int __real_nanosleep(const struct timespec *pause, struct timespec *rest);
 int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest);
+int __real_sched_yield(void);
+int __wrap_sched_yield(void);
 
-static atomic_int naps; /* of threads that count */
+static atomic_int yields; /* before the first nap */
+static atomic_int naps;   /* of threads that count */
 static _Thread_local bool counts;
 
 int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest)
@@ -18,6 +22,13 @@ int __wrap_nanosleep(const struct timespec *pause, struct timespec *rest)
     if (counts)
         atomic_fetch_add(&naps, 1);
     return __real_nanosleep(pause, rest);
+}
+
+int __wrap_sched_yield(void)
+{
+    if (counts && atomic_load(&naps) == 0)
+        atomic_fetch_add(&yields, 1);
+    return __real_sched_yield();
 }
 
 static struct tn_spin lock;
@@ -57,7 +68,7 @@ TEST(lock, threads_take_turns)
     ck_assert_uint_eq(counted, (uint64_t)THREADS * ROUNDS);
 }
 
-TEST(lock, who_waits_long_sleeps)
+TEST(lock, who_waits_lets_others_run_and_then_sleeps)
 {
     pthread_t thread;
     int64_t deadline = test_deadline();
@@ -67,6 +78,7 @@ TEST(lock, who_waits_long_sleeps)
     while (atomic_load(&naps) < 3 && test_pause(deadline))
         continue;
     ck_assert_int_ge(atomic_load(&naps), 3);
+    ck_assert_int_ge(atomic_load(&yields), 10);
     ck_assert_uint_eq(counted, 0);
     tn_spin_release(&lock);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);

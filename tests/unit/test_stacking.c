@@ -168,14 +168,17 @@ TEST(frames, a_block_that_is_allocated_again_has_its_own_stack)
 /* As a callback of an allocation: the outer one's stack waits. */
 TEST(sampled, an_allocation_within_another_has_not_its_stack)
 {
+    struct tn_stacking_call call;
     struct tn_told told;
     void *block;
 
     OK(tarn_malloc(world.device, 512, world.stream, &block)); /* the thread's sample has begun */
     OK(tarn_free(block));
-    tn_stacking_sample.left = 1 << 20; /* the next 512 bytes are not chosen */
+    tn_stacking_own.sample.left = 1 << 20; /* the next 512 bytes are not chosen */
     tn_history_stack = 12345;
+    call = tn_stacking_leave_call();
     OK(tarn_malloc(world.device, 512, world.stream, &block));
+    tn_stacking_resume_call(call);
     ck_assert_uint_eq(tn_history_stack, 12345);
     tn_history_stack = 0;
     told = unit_retell(NULL);
@@ -379,7 +382,7 @@ static void check_growths(size_t frames_min)
             OK(tarn_pool_trim(world.pool, NULL));
         }
         delta = NULL;
-        tn_stacking_caller = &delta; /* of a call before */
+        tn_stacking_own.caller = &delta; /* of a call before */
         grow_outer(which);
         tarn_delta_destroy(delta);
         told = unit_retell(NULL);

@@ -43,7 +43,7 @@ static tarn_stats of_device(void)
 {
     tarn_stats stats;
 
-    tn_device_read_stats(device, true, &stats);
+    tn_device_read_stats(device, false, true, &stats);
     ck_assert_uint_eq(stats.size, sizeof stats);
     ck_assert(tn_lock_none_held());
     return stats;
@@ -215,8 +215,8 @@ TEST(device, what_is_walked_for_is_left_out_where_nobody_asks)
             tn_pool_read_stats(pool, true, &walked);
             tn_pool_read_stats(pool, false, &plain);
         } else {
-            tn_device_read_stats(device, true, &walked);
-            tn_device_read_stats(device, false, &plain);
+            tn_device_read_stats(device, false, true, &walked);
+            tn_device_read_stats(device, false, false, &plain);
         }
         ck_assert(walked.walk && !plain.walk);
         ck_assert_uint_gt(walked.inactive_blocks.all, 0);

@@ -49,6 +49,7 @@
     X(tarn_sim_configure)                                                                          \
     X(tarn_sim_read_account)                                                                       \
     X(tarn_sim_thread_ns)                                                                          \
+    X(tarn_sim_longest_stall_ns)                                                                   \
     X(tarn_sim_reset_account)                                                                      \
     X(tarn_sim_check_count)                                                                        \
     X(tarn_sim_read_ledger)                                                                        \
@@ -328,6 +329,12 @@ uint64_t tarn_sim_thread_ns(void)
 {
     pthread_once(&once, open_all);
     return behind.tarn_sim_thread_ns == NULL ? thread_ns : behind.tarn_sim_thread_ns();
+}
+
+uint64_t tarn_sim_longest_stall_ns(void)
+{
+    pthread_once(&once, open_all);
+    return behind.tarn_sim_longest_stall_ns == NULL ? 0 : behind.tarn_sim_longest_stall_ns();
 }
 
 void tarn_sim_reset_account(void)

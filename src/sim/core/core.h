@@ -80,6 +80,7 @@ struct tn_sim_state {
     bool initialised;                    /* cuInit has succeeded */
     bool stopping;                       /* the process exits: the driver is gone */
     unsigned int held;                   /* depth of tarn_sim_hold_work */
+    unsigned int stalls;                 /* calls that take their time, and stall others */
     unsigned int waits;                  /* calls that wait until all work is done */
     int64_t destructor_us;               /* how late destructors of user objects run */
     unsigned int threads;                /* living threads of the simulator's own */

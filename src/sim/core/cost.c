@@ -6,7 +6,9 @@
  * body returns. A call that waits, and lets others in, therefore keeps its own sum.
  *
  * Trade-offs. The account is of calls made one at a time: a real driver serialises calls of several
- * threads, and each then takes longer; here each costs as much as alone. A call that waits for the
+ * threads, and each then takes longer; here each costs as much as alone. A call that stalls others is
+ * an exception where calls take as long as they cost: others begin behind it. One that has begun
+ * goes on beside it. A call that waits for the
  * device does not cost the wait either: device work takes no virtual time. A file with an error is
  * refused whole, since half a table of costs would look like a measurement. */
 #include "sim/core/cost.h"
@@ -33,6 +35,7 @@ struct point {
 
 struct cost {
     bool given;
+    bool stalls;
     double call_ns;
     size_t count;
     struct point points[MAX_POINTS]; /* sizes rise */
@@ -42,6 +45,7 @@ static struct cost costs[TN_SIM_FUNCTION_COUNT];
 static tarn_sim_cost account[TN_SIM_FUNCTION_COUNT];
 static bool loaded;      /* the costs are loaded */
 static uint64_t time_ns; /* of all calls so far: the account's, which no reset sets back */
+static uint64_t longest_stall_ns;
 
 static double interpolate(const struct cost *cost, double size)
 {
@@ -80,7 +84,14 @@ uint64_t tn_sim_cost_enter(struct tn_sim_thread *thread)
     time_ns += ns;
     account[thread->function].calls++;
     account[thread->function].ns += ns;
+    if (cost->stalls && ns > longest_stall_ns)
+        longest_stall_ns = ns;
     return ns;
+}
+
+bool tn_sim_cost_stalls(enum tn_sim_function function)
+{
+    return costs[function].stalls;
 }
 
 bool tn_sim_cost_time(uint64_t *ns)
@@ -136,10 +147,14 @@ static bool read_ns(const char *text, double *ns)
     return end != text && *end == '\0' && *ns >= 0 && *ns <= MAX_NS;
 }
 
-/* Reads a single cost of a function: call:NS, SIZE:NS or NS. */
+/* Reads a single word about a function: stalls, call:NS, SIZE:NS or NS. */
 static bool read_word(struct cost *cost, const char *word)
 {
     struct point point = {0};
+    if (strcmp(word, "stalls") == 0) {
+        cost->stalls = true;
+        return true;
+    }
     if (strncmp(word, "call:", 5) == 0)
         return read_ns(word + 5, &cost->call_ns);
     if (strchr(word, ':') != NULL) {
@@ -262,10 +277,20 @@ uint64_t tarn_sim_thread_ns(void)
     return tn_sim_self()->driver_ns;
 }
 
+uint64_t tarn_sim_longest_stall_ns(void)
+{
+    if (!tn_sim_enter_control())
+        return 0;
+    uint64_t ns = longest_stall_ns;
+    tn_sim_leave();
+    return ns;
+}
+
 void tarn_sim_reset_account(void)
 {
     if (!tn_sim_enter_control())
         return;
     memset(account, 0, sizeof account);
+    longest_stall_ns = 0;
     tn_sim_leave();
 }

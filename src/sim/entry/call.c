@@ -95,6 +95,8 @@ bool tn_sim_enter(enum tn_sim_function function, tn_cu_result *result)
     }
     struct tn_sim_thread *self = tn_sim_self();
     pthread_mutex_lock(&tn_sim.lock);
+    while (tn_sim.stalls > 0 && !works_without_init(function))
+        pthread_cond_wait(&tn_sim.changed, &tn_sim.lock);
     self->function = function;
     self->charged = false;
     self->charge_ns = 0;
@@ -122,14 +124,22 @@ tn_cu_result tn_sim_finish(tn_cu_result result)
 {
     struct tn_sim_thread *self = tn_sim_self();
     uint64_t ns = tn_sim_cost_enter(self);
+    bool stalls = tn_sim.sleep && tn_sim_cost_stalls(self->function);
     if (tn_sim.pace != TN_SIM_BESIDE && !self->in_callback) {
         if (tn_sim.pace == TN_SIM_AT_ONCE && tn_sim.held == 0)
             tn_sim_queues_empty();
         tn_sim_reaper_await(0);
     }
+    tn_sim.stalls += stalls;
     pthread_mutex_unlock(&tn_sim.lock);
     if (tn_sim.sleep)
         tn_sim_cost_spend(ns);
+    if (stalls) {
+        pthread_mutex_lock(&tn_sim.lock);
+        tn_sim.stalls--;
+        pthread_cond_broadcast(&tn_sim.changed);
+        pthread_mutex_unlock(&tn_sim.lock);
+    }
     return result;
 }
 

@@ -112,6 +112,16 @@ tn_cu_result tn_sim_cuGraphExecMemsetNodeSetParams(tn_cu_graphexec exec, tn_cu_g
     return result == TN_CUDA_SUCCESS ? replace(exec, node, op) : result;
 }
 
+tn_cu_result tn_sim_cuGraphExecBatchMemOpNodeSetParams(tn_cu_graphexec exec, tn_cu_graphnode node,
+                                                       const tn_cu_batch_node_params *params)
+{
+    struct tn_sim_op *op;
+    if (params == NULL)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    tn_cu_result result = tn_sim_make_batch(params, &op);
+    return result == TN_CUDA_SUCCESS ? replace(exec, node, op) : result;
+}
+
 /* Asks whether nodes of a type can be switched off. */
 static bool can_be_disabled(const struct tn_sim_node *node)
 {

@@ -201,6 +201,17 @@ tn_cu_result tn_sim_cuGraphAddMemFreeNode(tn_cu_graphnode *handle, tn_cu_graph g
     return add(handle, graph, (struct dependencies){dependencies, NULL, dependency_count}, &params);
 }
 
+tn_cu_result tn_sim_cuGraphAddBatchMemOpNode(tn_cu_graphnode *handle, tn_cu_graph graph,
+                                             const tn_cu_graphnode *dependencies,
+                                             size_t dependency_count,
+                                             const tn_cu_batch_node_params *batch)
+{
+    if (batch == NULL)
+        return TN_CUDA_ERROR_INVALID_VALUE;
+    tn_cu_node_params params = {.type = TN_CU_NODE_BATCH_MEM_OP, .batch = *batch};
+    return add(handle, graph, (struct dependencies){dependencies, NULL, dependency_count}, &params);
+}
+
 /* Checks an edge before it is added, and finds its ends. */
 static tn_cu_result check_edge(const struct tn_sim_graph *graph, tn_cu_graphnode from_handle,
                                tn_cu_graphnode to_handle, const tn_cu_edge_data *edge,

@@ -6,8 +6,7 @@
  * types. Parameters that are given back point into the node's operation and live as long as the
  * operation.
  *
- * Trade-offs. Copies to and from arrays are refused: the simulator has no arrays. Batches have only
- * writes of 32 bits. */
+ * Trade-offs. Copies to and from arrays are refused: the simulator has no arrays. */
 #include "sim/exec/node_params.h"
 
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include "sim/stream/event.h"
 #include "sim/heap/graph_alloc.h"
 #include "sim/work/launch.h"
+#include "sim/work/words.h"
 #include "sim/code/module.h"
 #include "sim/work/op_run.h"
 
@@ -170,6 +170,18 @@ tn_cu_result tn_sim_make_set(const tn_cu_memset_node_params *set, tn_cu_context 
     return TN_CUDA_SUCCESS;
 }
 
+tn_cu_result tn_sim_make_batch(const tn_cu_batch_node_params *batch, struct tn_sim_op **op)
+{
+    struct tn_sim_context *context;
+    tn_cu_result result = named_context(batch->ctx, &context);
+    if (result == TN_CUDA_SUCCESS)
+        result = tn_sim_words_check(batch->ops, batch->count, batch->flags);
+    if (result != TN_CUDA_SUCCESS)
+        return result;
+    *op = tn_sim_batch_make(context, batch->ops, batch->count, batch->flags);
+    return *op == NULL ? TN_CUDA_ERROR_OUT_OF_MEMORY : TN_CUDA_SUCCESS;
+}
+
 static tn_cu_result make_kernel(struct tn_sim_graph *graph, tn_cu_node_params *params,
                                 struct tn_sim_op **op)
 {
@@ -189,6 +201,13 @@ static tn_cu_result make_set(struct tn_sim_graph *graph, tn_cu_node_params *para
 {
     (void)graph;
     return tn_sim_make_set(&params->memset.set, params->memset.ctx, op);
+}
+
+static tn_cu_result make_batch(struct tn_sim_graph *graph, tn_cu_node_params *params,
+                               struct tn_sim_op **op)
+{
+    (void)graph;
+    return tn_sim_make_batch(&params->batch, op);
 }
 
 /* Makes an operation that needs no context of its own. */
@@ -274,17 +293,12 @@ static tn_cu_result make_condition(struct tn_sim_graph *graph, tn_cu_node_params
 /* The maker of an operation for each type of node that can be added. */
 static tn_cu_result (*const makers[LAST_NODE_TYPE + 1])(struct tn_sim_graph *, tn_cu_node_params *,
                                                         struct tn_sim_op **) = {
-    [TN_CU_NODE_KERNEL] = make_kernel,
-    [TN_CU_NODE_MEMCPY] = make_copy,
-    [TN_CU_NODE_MEMSET] = make_set,
-    [TN_CU_NODE_HOST] = make_host,
-    [TN_CU_NODE_GRAPH] = make_child,
-    [TN_CU_NODE_EMPTY] = make_empty,
-    [TN_CU_NODE_WAIT_EVENT] = make_event,
-    [TN_CU_NODE_EVENT_RECORD] = make_event,
-    [TN_CU_NODE_MEM_ALLOC] = make_alloc,
-    [TN_CU_NODE_MEM_FREE] = make_free,
-    [TN_CU_NODE_CONDITIONAL] = make_condition,
+    [TN_CU_NODE_KERNEL] = make_kernel,      [TN_CU_NODE_MEMCPY] = make_copy,
+    [TN_CU_NODE_MEMSET] = make_set,         [TN_CU_NODE_HOST] = make_host,
+    [TN_CU_NODE_GRAPH] = make_child,        [TN_CU_NODE_EMPTY] = make_empty,
+    [TN_CU_NODE_WAIT_EVENT] = make_event,   [TN_CU_NODE_EVENT_RECORD] = make_event,
+    [TN_CU_NODE_MEM_ALLOC] = make_alloc,    [TN_CU_NODE_MEM_FREE] = make_free,
+    [TN_CU_NODE_BATCH_MEM_OP] = make_batch, [TN_CU_NODE_CONDITIONAL] = make_condition,
 };
 
 tn_cu_result tn_sim_make_node(struct tn_sim_graph *graph, tn_cu_node_params *params,
@@ -479,6 +493,21 @@ tn_cu_result tn_sim_cuGraphKernelNodeSetParams(tn_cu_graphnode handle,
     if (result != TN_CUDA_SUCCESS)
         return result;
     op->kernel.together = node->op->kernel.together;
+    tn_sim_op_release(node->op);
+    node->op = op;
+    return TN_CUDA_SUCCESS;
+}
+
+tn_cu_result tn_sim_cuGraphBatchMemOpNodeSetParams(tn_cu_graphnode handle,
+                                                   const tn_cu_batch_node_params *params)
+{
+    struct tn_sim_node *node;
+    struct tn_sim_op *op;
+    tn_cu_result result = find_node(handle, TN_CU_NODE_BATCH_MEM_OP, params, &node);
+    if (result == TN_CUDA_SUCCESS)
+        result = tn_sim_make_batch(params, &op);
+    if (result != TN_CUDA_SUCCESS)
+        return result;
     tn_sim_op_release(node->op);
     node->op = op;
     return TN_CUDA_SUCCESS;

@@ -22,6 +22,8 @@ tn_cu_result tn_sim_make_copy(const tn_cu_memcpy3d *copy, tn_cu_context context,
 tn_cu_result tn_sim_make_set(const tn_cu_memset_node_params *set, tn_cu_context context,
                              struct tn_sim_op **op);
 
+tn_cu_result tn_sim_make_batch(const tn_cu_batch_node_params *batch, struct tn_sim_op **op);
+
 /* For a condition: uses its handle up. */
 tn_cu_result tn_sim_make_condition(const struct tn_sim_graph *graph,
                                    const tn_cu_conditional_node_params *params,

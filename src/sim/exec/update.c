@@ -54,6 +54,18 @@ static tn_cu_update_result set_change(const struct tn_sim_set_op *from,
     return same ? TN_CU_GRAPH_UPDATE_SUCCESS : TN_CU_GRAPH_UPDATE_PARAMETERS_CHANGED;
 }
 
+/* Addresses, values and comparisons may change; the rest of a batch stays. */
+static tn_cu_update_result batch_change(const struct tn_sim_batch_op *from,
+                                        const struct tn_sim_batch_op *to)
+{
+    bool same = from->count == to->count && from->flags == to->flags;
+    for (unsigned int i = 0; same && i < from->count; i++)
+        same = from->ops[i].operation == to->ops[i].operation &&
+               (from->ops[i].operation != TN_CU_STREAM_MEM_OP_BARRIER ||
+                from->ops[i].barrier.flags == to->ops[i].barrier.flags);
+    return same ? TN_CU_GRAPH_UPDATE_SUCCESS : TN_CU_GRAPH_UPDATE_PARAMETERS_CHANGED;
+}
+
 tn_cu_update_result tn_sim_op_change(const struct tn_sim_op *from, const struct tn_sim_op *to)
 {
     if (from->type != to->type)
@@ -68,6 +80,8 @@ tn_cu_update_result tn_sim_op_change(const struct tn_sim_op *from, const struct 
         return copy_change(&from->copy, &to->copy);
     case TN_CU_NODE_MEMSET:
         return set_change(&from->set, &to->set);
+    case TN_CU_NODE_BATCH_MEM_OP:
+        return batch_change(&from->batch, &to->batch);
     case TN_CU_NODE_MEM_ALLOC:
     case TN_CU_NODE_MEM_FREE:
         /* Any other allocation will do; the executable graph has the other graph's memory then. */

@@ -55,7 +55,7 @@ struct tn_sim_host_op {
     void *user;
 };
 
-/* Writes of single words. */
+/* Waits for single words, and writes of them. */
 struct tn_sim_batch_op {
     unsigned int count;
     tn_cu_batch_op *ops; /* count of them, owned */
@@ -105,8 +105,8 @@ bool tn_sim_copy_each_row(const struct tn_sim_copy_op *copy,
                           bool (*visit)(uintptr_t to, uintptr_t from, size_t bytes, void *argument),
                           void *argument);
 
-/* Makes the operation of writes of single words, and keeps a copy of the writes; NULL when memory
- * ran out. */
+/* Makes the operation of waits and writes of single words, and keeps a copy of these; NULL when
+ * memory ran out. */
 struct tn_sim_op *tn_sim_batch_make(struct tn_sim_context *context, const tn_cu_batch_op *ops,
                                     unsigned int count, unsigned int flags);
 

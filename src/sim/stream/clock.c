@@ -18,7 +18,7 @@
  * Trade-offs. Unknown order counts as ordered. A wait by any thread counts for all threads of the
  * program. A stream's forgotten works are as late as its oldest remembered work. Once host memory
  * ran out, nothing is reported. Operations of the same launch of a graph are not compared with each
- * other. A program that learns of work by polling memory that a kernel writes is not understood,
+ * other. After a wait for a word a stream is behind everything that any word has told. A program that learns of work by polling memory that a kernel writes is not understood,
  * and may be reported. */
 #include "sim/stream/clock.h"
 
@@ -283,6 +283,19 @@ void tn_sim_clock_told(void)
 {
     if (watching && present_stream != NULL)
         raise_clock(&known, clock_at(present_stream, present_ticket));
+}
+
+/* Raises the present moment and the later ones of the stream, whose clocks were made before. */
+void tn_sim_clock_heard(void)
+{
+    struct tn_sim_clock *order = present_stream == NULL ? NULL : present_stream->order;
+    for (size_t i = 0; watching && order != NULL && i < order->count; i++) {
+        struct moment *moment = &order->moments[(order->newest + MOMENTS - i) % MOMENTS];
+        if (moment->ticket > present_ticket)
+            raise_clock(&moment->before, &known);
+        if (moment->ticket >= present_ticket)
+            raise_clock(&moment->after, &known);
+    }
 }
 
 static void compare(const struct access *older, const struct access *newer,

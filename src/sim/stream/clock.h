@@ -38,6 +38,9 @@ void tn_sim_clock_enter(struct tn_sim_stream *stream, uint64_t ticket);
  * wait: by a host function, or by a word written for the program. */
 void tn_sim_clock_told(void);
 
+/* Notes that the present work has learnt of everything that the program may have learnt. */
+void tn_sim_clock_heard(void);
+
 /* Notes that an operation of the present work touches memory with several addresses: a range of a
  * piece of memory, at one of its addresses. Reports accesses not ordered with this access. */
 void tn_sim_clock_touch(const struct tn_sim_op *op, const void *memory, size_t offset, size_t bytes,

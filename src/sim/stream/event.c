@@ -24,6 +24,11 @@
 #include "sim/graph/op.h"
 #include "sim/stream/clock.h"
 
+/* The events for other processes that a process may have at a time, as measured. */
+#define MOST_INTERPROCESS 4096
+
+static unsigned int interprocess_events;
+
 /* The same flag for a record and for a wait: the event itself is meant, not its place in a
  * capture. */
 #define EXTERNAL TN_CU_EVENT_RECORD_EXTERNAL
@@ -108,6 +113,8 @@ void tn_sim_event_name(struct tn_sim_op *op, struct tn_sim_event *event)
 
 static void destroy(struct tn_sim_event *event)
 {
+    if (event->object.context != &tn_sim_nowhere)
+        interprocess_events -= event->interprocess;
     tn_sim_unregister(&event->object);
     if (event->object.context != &tn_sim_nowhere)
         tn_sim.ledger.events--;
@@ -119,6 +126,7 @@ void tn_sim_events_abandon_all(const struct tn_sim_context *context)
     struct tn_sim_event *event;
     while ((event = tn_sim_find_owned(TN_SIM_KIND_EVENT, context)) != NULL) {
         event->object.context = &tn_sim_nowhere;
+        interprocess_events -= event->interprocess;
         tn_sim.ledger.events--;
         forget_point(event);
     }
@@ -135,6 +143,8 @@ tn_cu_result tn_sim_cuEventCreate(tn_cu_event *handle, unsigned int flags)
     tn_cu_result result = tn_sim_context_current(&context);
     if (result != TN_CUDA_SUCCESS)
         return result;
+    if ((flags & TN_CU_EVENT_INTERPROCESS) != 0 && interprocess_events >= MOST_INTERPROCESS)
+        return TN_CUDA_ERROR_OUT_OF_MEMORY;
     struct tn_sim_event *event = calloc(1, sizeof *event);
     if (event == NULL || !tn_sim_register(&event->object, TN_SIM_KIND_EVENT, context)) {
         free(event);
@@ -143,6 +153,7 @@ tn_cu_result tn_sim_cuEventCreate(tn_cu_event *handle, unsigned int flags)
     event->references = 1;
     event->timing = (flags & TN_CU_EVENT_DISABLE_TIMING) == 0;
     event->interprocess = (flags & TN_CU_EVENT_INTERPROCESS) != 0;
+    interprocess_events += event->interprocess;
     tn_sim.ledger.events++;
     *handle = (tn_cu_event)event->object.handle;
     return TN_CUDA_SUCCESS;

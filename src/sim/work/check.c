@@ -223,15 +223,24 @@ void tn_sim_check_op(struct tn_sim_op *op)
     case TN_CU_NODE_MEMSET:
         check_set(op);
         break;
-    case TN_CU_NODE_BATCH_MEM_OP:
-        for (unsigned int i = 0; i < op->batch.count; i++)
-            writes(op, op->batch.ops[i].value.address, sizeof(uint32_t));
-        tn_sim_clock_told();
-        break;
     case TN_CU_NODE_HOST:
         tn_sim_clock_told();
         break;
     default:
         break;
     }
+}
+
+void tn_sim_check_word(struct tn_sim_op *op, uintptr_t address, size_t bytes)
+{
+    if (tn_sim.check == 0)
+        return;
+    writes(op, address, bytes);
+    tn_sim_clock_told();
+}
+
+void tn_sim_check_heard(void)
+{
+    if (tn_sim.check > 0)
+        tn_sim_clock_heard();
 }

@@ -17,4 +17,12 @@ struct tn_sim_op;
  * the same memory. */
 void tn_sim_check_op(struct tn_sim_op *op);
 
+/* Looks at the write of a word, whose time has come: the write counts, and whoever waits for the
+ * word may learn of everything before it. */
+void tn_sim_check_word(struct tn_sim_op *op, uintptr_t address, size_t bytes);
+
+/* Notes that the present work has waited for a word: what follows in its stream comes after all
+ * that words and host functions have told. */
+void tn_sim_check_heard(void);
+
 #endif

@@ -8,7 +8,7 @@
  * and everything else ILLEGAL_ADDRESS, as measured.
  *
  * A table has the needs and the work of each type of operation. A type without work (empty nodes,
- * child graphs, ...) is done once reached.
+ * child graphs, ...) is done once reached. Words are waited for and written in words.c.
  *
  * Trade-offs. A kernel's pages are the union of all devices' rights (rights.c). */
 #include "sim/work/op_run.h"
@@ -21,6 +21,7 @@
 #include "sim/code/module.h"
 #include "sim/heap/rights.h"
 #include "sim/memory/space.h"
+#include "sim/work/words.h"
 
 /* The occasion on which the memory of work is looked at. */
 enum occasion {
@@ -82,7 +83,10 @@ static bool valid_copy(const struct tn_sim_op *op, enum occasion occasion)
 static bool valid_batch(const struct tn_sim_op *op, enum occasion occasion)
 {
     for (unsigned int i = 0; i < op->batch.count; i++) {
-        if (!allows(op, op->batch.ops[i].value.address, sizeof(uint32_t), true, occasion))
+        const tn_cu_batch_op *one = &op->batch.ops[i];
+        size_t bytes = tn_sim_word_bytes(one);
+        if (bytes > 0 &&
+            !allows(op, one->value.address, bytes, tn_sim_word_is_write(one), occasion))
             return false;
     }
     return true;
@@ -138,14 +142,6 @@ static void do_set(void *argument)
         set_row(&op->set, row);
 }
 
-static void write_values(void *argument)
-{
-    const struct tn_sim_op *op = ((const struct work *)argument)->op;
-    for (unsigned int i = 0; i < op->batch.count; i++)
-        *(volatile uint32_t *)(uintptr_t)op->batch.ops[i].value.address =
-            (uint32_t)op->batch.ops[i].value.value;
-}
-
 static void call_host(void *argument)
 {
     const struct tn_sim_op *op = ((const struct work *)argument)->op;
@@ -173,7 +169,7 @@ static const struct {
     [TN_CU_NODE_EVENT_RECORD] = {0},
     [TN_CU_NODE_MEM_ALLOC] = {0},
     [TN_CU_NODE_MEM_FREE] = {0},
-    [TN_CU_NODE_BATCH_MEM_OP] = {valid_batch, write_values, false, TN_CUDA_ERROR_ILLEGAL_ADDRESS},
+    [TN_CU_NODE_BATCH_MEM_OP] = {valid_batch, NULL, false, TN_CUDA_ERROR_ILLEGAL_ADDRESS},
     [TN_CU_NODE_CONDITIONAL] = {0},
 };
 
@@ -197,6 +193,8 @@ static bool do_work(struct tn_sim_op *op)
 {
     struct work work = {.op = op};
     bool survived = true;
+    if (op->type == TN_CU_NODE_BATCH_MEM_OP)
+        return tn_sim_words_run(op);
     if (types[op->type].work == NULL)
         return true;
     if (op->type == TN_CU_NODE_KERNEL)

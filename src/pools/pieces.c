@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Ready pieces are a cache without a limit: what is over goes in a trim alone.
+ *
+ * Trade-offs: half of each slot stays without memory. Addresses are plenty, and the table from an
+ * address to its segment has an entry for each slot. */
+#include "pools/pieces.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/contract.h"
+#include "base/error.h"
+#include "base/note.h"
+#include "vmm/registered.h"
+
+static const struct tn_memory_properties piece_properties = {.host = true, .registered = true};
+
+tarn_status tn_pieces_open(tarn_device *device)
+{
+    struct tn_host_side *host = &device->host;
+    tarn_status status = TARN_OK;
+
+    if (host->has_pieces)
+        return TARN_OK;
+    status = tn_registered_init(&host->registered, &device->gpu, 0);
+    host->has_pieces = status == TARN_OK;
+    if (host->has_pieces)
+        atomic_store(&device->regions.of_host, &host->registered.regions);
+    return status;
+}
+
+void tn_pieces_close(tarn_device *device)
+{
+    if (!device->host.has_pieces)
+        return;
+    TN_ASSERT(tn_lock_none_held());
+    tn_pieces_trim(device, 0);
+    tn_registered_fini(&device->host.registered);
+    device->host.has_pieces = false;
+}
+
+struct tn_memory *tn_piece_take(tarn_device *device)
+{
+    struct tn_memory *piece =
+        tn_memory_cache_take(&device->host.ready, TN_PIECE_BYTES, piece_properties);
+
+    TN_ASSERT(piece == NULL || piece->address % TN_SLOT_BYTES == 0);
+    return piece;
+}
+
+void tn_piece_give(tarn_device *device, struct tn_memory *piece)
+{
+    TN_ASSERT(piece->properties.registered && !tn_memory_is_mapped(piece));
+    tn_memory_cache_put(&device->host.ready, piece);
+}
+
+/* Gives a slot's memory back to the system, and then the slot. False: the driver has kept the memory,
+ * which is latched. Then its place is nobody's any more. */
+static bool remove_at(tarn_device *device, uint64_t address)
+{
+    struct tn_registered *registered = &device->host.registered;
+
+    TN_ASSERT(address % TN_SLOT_BYTES == 0);
+    tn_registered_remove(registered, address, TN_PIECE_BYTES);
+    if (!tn_host_regions_are_empty(&registered->regions, address, TN_PIECE_BYTES))
+        return false;
+    tn_host_regions_give(&registered->regions, address, 1);
+    return true;
+}
+
+/* Gives a piece back to the system, which no list has any more. */
+static void end_piece(tarn_device *device, struct tn_memory *piece)
+{
+    const uint64_t address = piece->address;
+
+    tn_device_note(device, TN_NOTE_MEMORY_RELEASED, TN_OPERANDS(address, TN_PIECE_BYTES));
+    tn_memory_forget(piece);
+    if (remove_at(device, address))
+        tn_budget_discharge(&device->host.budget, TN_PIECE_BYTES);
+}
+
+/* The piece's memory; on failure its addresses go. */
+static tarn_status make_at(tarn_device *device, uint64_t address)
+{
+    struct tn_registered *registered = &device->host.registered;
+    struct tn_memory *piece;
+    tarn_status status = tn_registered_add(registered, address, TN_PIECE_BYTES);
+
+    if (status == TARN_OK)
+        status = tn_memory_adopt(address, TN_PIECE_BYTES, piece_properties, &piece);
+    if (status != TARN_OK) {
+        (void)remove_at(device, address);
+        return status;
+    }
+    tn_device_note(device, TN_NOTE_MEMORY_CREATED, TN_OPERANDS(address, TN_PIECE_BYTES));
+    tn_piece_give(device, piece);
+    return TARN_OK;
+}
+
+static tarn_status make_piece(tarn_device *device)
+{
+    uint64_t address = 0;
+    tarn_status status = tn_budget_charge(&device->host.budget, TN_PIECE_BYTES);
+
+    if (status != TARN_OK)
+        return status;
+    status = tn_host_regions_take(&device->host.registered.regions, 1, &address);
+    if (status == TARN_OK)
+        status = make_at(device, address);
+    if (status != TARN_OK)
+        tn_budget_discharge(&device->host.budget, TN_PIECE_BYTES);
+    return status;
+}
+
+tarn_status tn_pieces_provide(tarn_device *device, uint64_t bytes)
+{
+    tarn_status status = TARN_OK;
+    char why[512];
+
+    TN_ASSERT(tn_lock_none_held());
+    while (status == TARN_OK && tn_memory_cache_bytes(&device->host.ready) < bytes)
+        status = make_piece(device);
+    if (status != TARN_ERR_DEVICE_MEMORY) /* what the driver says of any memory */
+        return status;
+    (void)snprintf(why, sizeof why, "%s", tarn_last_error());
+    return tn_fail(TARN_ERR_HOST_MEMORY, "%s", why);
+}
+
+void tn_pieces_trim(tarn_device *device, uint64_t keep_bytes)
+{
+    struct tn_memory *piece;
+
+    TN_ASSERT(tn_lock_none_held());
+    while (tn_memory_cache_bytes(&device->host.ready) > keep_bytes &&
+           (piece = tn_piece_take(device)) != NULL)
+        end_piece(device, piece);
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The one arena of a pool in memory of the host: what is freed there is idle without a proof. */
+#include "pools/arena_table.h"
+#include "pools/host_pool.h"
+#include "pools/opening.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+
+static void open_pool(void)
+{
+    device = unit_device();
+    OK(tn_device_host_pool(device, &pool));
+}
+
+static void *allocate(uint64_t bytes)
+{
+    void *address = NULL;
+
+    OK(tn_host_pool_allocate(pool, bytes, TN_BLOCK_BYTES_MIN, &address));
+    return address;
+}
+
+static const struct tn_chunk *chunk_of(const void *address)
+{
+    return tn_address_table_chunk((uint64_t)(uintptr_t)address);
+}
+
+SUITE("pools of the host")
+GROUP(host, open_pool, NULL, .name = "host")
+
+TEST(host, the_pool_is_made_once_and_its_memory_is_the_hosts)
+{
+    tarn_pool *again = NULL;
+    void *address = allocate(4 * TN_MIB);
+
+    OK(tn_device_host_pool(device, &again));
+    ck_assert_ptr_eq(again, pool);
+    ck_assert(pool->in_host && chunk_of(address)->memory->properties.host);
+    ck_assert_uint_eq(atomic_load(&device->host.budget.charged_bytes),
+                      tn_device_mapped_bytes(device, true));
+    ck_assert_uint_eq(atomic_load(&device->budget.charged_bytes), 0);
+    OK(tarn_free(address));
+}
+
+TEST(host, all_blocks_are_of_one_arena_and_freed_memory_is_proven_idle)
+{
+    void *first = allocate(4 * TN_MIB);
+    void *second = allocate(4096);
+    const struct tn_arena *arena = tn_arena_seek(pool, TN_ORDER_HOST);
+
+    ck_assert_ptr_nonnull(arena);
+    ck_assert_ptr_eq(atomic_load(&chunk_of(first)->arena), arena);
+    ck_assert_ptr_eq(atomic_load(&chunk_of(second)->arena), arena);
+    ck_assert_uint_eq(pool->arenas.count, 1);
+    OK(tarn_free(first));
+    OK(tarn_free(second));
+    tn_pool_lock(pool);
+    ck_assert_uint_eq(chunk_of(first)->freed_stamp, 0);
+    ck_assert_uint_eq(chunk_of(second)->freed_stamp, 0);
+    tn_pool_unlock(pool);
+}
+
+TEST(host, the_steady_state_goes_on_beside_a_capture)
+{
+    void *address = allocate(4096);
+    struct tn_arena *arena = tn_arena_seek(pool, TN_ORDER_HOST);
+
+    ck_assert_int_ne(arena->frees, TN_NOT_STEADY);
+    pool->holds.open_count += 1; /* as for a capture that uses a block */
+    tn_pool_lock(pool);
+    tn_pool_unlock(pool);
+    OK(tarn_free(address));
+    address = allocate(4096);
+    ck_assert_int_ne(arena->frees, TN_NOT_STEADY);
+    pool->holds.open_count -= 1;
+    OK(tarn_free(address));
+}
+
+/* A capture that uses a block has a hold in the pool, too. */
+TEST(host, the_pool_takes_no_part_in_the_order_of_replays)
+{
+    tarn_pool *own = unit_pool(device);
+    tn_cu_stream stream = test_stream();
+    void *address = allocate(4096);
+    tarn_capture *capture;
+
+    OK(tarn_capture_begin(own, stream, NULL, &capture));
+    OK(tarn_record_stream(address, stream));
+    ck_assert_uint_eq(pool->holds.open_count, 1);
+    ck_assert_ptr_ne(atomic_load(&pool->replays), atomic_load(&own->replays));
+    OK(tarn_capture_abort(capture));
+    OK(tarn_free(address));
+    test_destroy_stream(stream);
+    OK(tarn_pool_destroy(own));
+}
