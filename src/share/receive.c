@@ -336,10 +336,14 @@ static tarn_status open_slot(tarn_connection *connection, const struct tn_share 
     struct tn_given_run *run;
     uint64_t base;
     uint32_t *head;
-    tarn_status status = read_grant(connection, share, &grant);
+    tarn_status status;
 
+    grant.count = 0; /* not all of its ids */
+    grant.offset = 0;
+    status = read_grant(connection, share, &grant);
     if (status != TARN_OK)
         return status;
+    TN_ASSERT(grant.count > 0);
     run = find_run(&connection->consumer, &grant);
     if (run == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to map a share");
