@@ -101,7 +101,7 @@ TEST_LOOP(by_bytes, a_write_behind_the_last_byte_faults, 0, SIZES)
 
     write_word(block + sizes[_i] + 3 - WORD);
     test_synchronize(world.stream);
-    write_word(block + sizes[_i]); /* its last byte is behind the end */
+    write_word(block + sizes[_i] + 3);
     expect_fault();
 }
 

@@ -59,7 +59,7 @@ class Record(test_command.Case):
         path = self.here / f"tarn-{process}.ring"
         self.assertTrue(path.exists())
         text, _ = self.run_command("leaks", path)
-        self.assertRegex(text, r"leak_weights at .*recorded\.c:\d+")
+        self.assertIn("leak_weights", text)
         self.assertLess(os.stat(path).st_blocks * 512, 16 << 20, "holes stay holes")
 
     def test_signals_that_end_the_command_end_the_program(self):
