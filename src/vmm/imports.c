@@ -86,8 +86,8 @@ static tarn_status map(struct tn_imports *imports, struct tn_import *import)
     for (size_t i = 0; i < import->count; i++) {
         const struct tn_memory *memory = import->memories[i];
 
-        status = tn_gpu_map(imports->gpu, at, memory->bytes, memory->handle, 0,
-                            memory->properties.host);
+        status =
+            tn_gpu_map(imports->gpu, at, memory->bytes, memory->handle, 0, memory->properties.host);
         if (status != TARN_OK) {
             unmap_first(imports, import, base, i);
             return status;
@@ -105,7 +105,7 @@ static tarn_status map(struct tn_imports *imports, struct tn_import *import)
 static void unmap(struct tn_imports *imports, struct tn_import *import)
 {
     TN_ASSERT(import->address != 0 && import->use_count == 0);
-    TN_ASSERT(imports->unused_bytes >= import->bytes); /* V9 */
+    TN_ASSERT(imports->unused_bytes >= import->bytes); /* V10 */
     unlink_import(imports, import);
     unmap_first(imports, import, import->address, import->count);
     import->address = 0;
