@@ -145,6 +145,8 @@ typedef struct tarn_delta {
  *                  free.
  *   BUSY           Other threads kept freeing or restoring memory that the restore needs, on other
  *                  streams.
+ *                  Another process has a lease of a freed block whose memory the restore needs
+ *                  (share.h).
  *   DEVICE_MEMORY  Missing chunks cannot be mapped again.
  *   HOST_MEMORY, LIMIT, NOT_SUPPORTED, DEVICE_LOST, POISONED, DRIVER. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_checkpoint_restore(tarn_checkpoint *checkpoint,

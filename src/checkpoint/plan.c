@@ -242,6 +242,12 @@ static tarn_status plan_block(struct tn_plan *plan, const struct tn_saved_block 
                 "block %llu was freed in a capture of the program's own and lies where the checkpoint has "
                 "block %llu; adopt the capture's graph first (tarn_graph_adopt)",
                 (unsigned long long)block->sequence, (unsigned long long)saved->sequence);
+        if (tn_block_is_leased(block))
+            return tn_fail(TARN_ERR_BUSY,
+                           "block %llu was freed, and another process has a lease of it, where the "
+                           "checkpoint has block %llu",
+                           (unsigned long long)block->sequence,
+                           (unsigned long long)saved->sequence);
         plan->needs_wait =
             plan->needs_wait || pending_may_be_in_use(plan, block) || graphs_may_use(plan, block);
         break;

@@ -91,4 +91,14 @@ static inline struct tn_watched *tn_block_watches(const struct tn_block *block)
     return block->may_have_claims ? tn_block_cold(block)->watches : NULL;
 }
 
+/* Whether another process has a lease of the block. */
+static inline bool tn_block_is_leased(const struct tn_block *block)
+{
+    const struct tn_watched *watched = tn_block_watches(block);
+
+    while (watched != NULL && !watched->watch->is_lease)
+        watched = watched->next;
+    return watched != NULL;
+}
+
 #endif

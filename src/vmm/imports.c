@@ -105,7 +105,7 @@ static tarn_status map(struct tn_imports *imports, struct tn_import *import)
 static void unmap(struct tn_imports *imports, struct tn_import *import)
 {
     TN_ASSERT(import->address != 0 && import->use_count == 0);
-    TN_ASSERT(imports->unused_bytes >= import->bytes); /* V9 */
+    TN_ASSERT(imports->unused_bytes >= import->bytes); /* V10 */
     unlink_import(imports, import);
     unmap_first(imports, import, import->address, import->count);
     import->address = 0;

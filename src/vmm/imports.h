@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* imports.h -- memory of other processes, mapped at separate addresses.
  *
- *   V9  the list has exactly the imports with an address, unused imports in order of their last
+ *   V10 the list has exactly the imports with an address, unused imports in order of their last
  *       use;
  *       mapped_bytes and unused_bytes are the sums
  *

@@ -162,3 +162,24 @@ TEST(shares, a_chunk_that_is_gone_makes_room_for_another_one)
         OK(tarn_pool_trim(with.pool, NULL)); /* its memory goes */
     }
 }
+
+/* The consumer reads the memory still: nothing may come back there. */
+TEST(shares, a_restore_does_not_take_memory_that_is_leased)
+{
+    void *block = filled(MIB, 3);
+    tarn_checkpoint *checkpoint;
+    tarn_share share;
+    void *there;
+
+    OK(tarn_checkpoint_take(with.pool, TARN_CONTENTS_NONE, world.stream, &checkpoint));
+    OK(tarn_share_block(with.connection, block, &share));
+    ck_assert_int_eq(test_partner_open(&partner, &share, LONG_NS, &there), TARN_OK);
+    OK(tarn_free(block));
+    REFUSE(TARN_ERR_BUSY, "lease", tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    ck_assert(test_partner_finds(&partner, there, 3, MIB));
+    ck_assert_int_eq(test_partner_close(&partner, there), TARN_OK);
+    OK(tarn_share_collect(world.device, NULL));
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(block));
+}

@@ -84,7 +84,7 @@ TEST(imports, uses_of_one_run_are_one_mapping)
     tn_import_fini(&imports, &import);
 }
 
-/* V9 */
+/* V10 */
 TEST(imports, what_was_unused_for_longest_goes_beyond_the_limit)
 {
     struct tn_import old = import_of(0, 1);

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What ends a lease, and what does not. Both ends are in this process. */
+#include "share/grant.h"
+#include "share/listener.h"
+#include "share/receive.h"
+#include "unit/unit.h"
+
+static tarn_device *device;
+static tarn_pool *pool;
+static tn_cu_stream stream;
+static tarn_listener *listener;
+static tarn_connection *producer;
+static tarn_connection *consumer;
+
+static void connect_here(void)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    char name[56];
+
+    device = unit_device();
+    options.flags = TARN_POOL_SHARED;
+    OK(tarn_pool_create(device, &options, &pool));
+    stream = test_stream();
+    OK(tarn_listener_create(device, NULL, &listener));
+    OK(tarn_listener_name(listener, name));
+    OK(tarn_connection_open(device, name, &consumer));
+    OK(tarn_listener_progress(listener));
+    OK(tarn_listener_accept(listener, &producer));
+}
+
+static void close_socket(tarn_connection *connection)
+{
+    tn_lock_acquire(&connection->lock);
+    tn_connection_part(connection);
+    tn_lock_release(&connection->lock);
+}
+
+static void return_slot(uint32_t slot, uint32_t generation)
+{
+    atomic_store(&consumer->tables.returns[slot], tn_slot_word(generation, TN_SLOT_RETURNED));
+}
+
+/* A lease of a block that was freed since. */
+static void *leased(struct tn_share *share)
+{
+    void *block = unit_alloc(pool, 4096, stream);
+
+    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, share));
+    OK(tarn_free(block));
+    ck_assert_int_eq(unit_block(block)->state, TN_BLOCK_PENDING);
+    return block;
+}
+
+GROUP(grants, connect_here)
+
+/* The end of a socket proves nothing: a process that lives may read the memory. */
+TEST(grants, the_end_of_the_socket_ends_no_lease)
+{
+    struct tn_share share;
+    void *block = leased(&share);
+
+    close_socket(consumer);
+    ck_assert_uint_eq(tn_shares_collect(device), 0);
+    ck_assert_int_eq(producer->state, TN_CONNECTION_PARTED);
+    ck_assert_uint_eq(producer->producer.granted_count, 1);
+    ck_assert_int_eq(unit_block(block)->state, TN_BLOCK_PENDING);
+    OK(tarn_pool_validate(pool));
+    return_slot(share.slot, share.generation); /* as its last word in the table */
+    ck_assert_uint_eq(tn_shares_collect(device), 1);
+    ck_assert_int_ne(unit_block(block)->state, TN_BLOCK_PENDING);
+    OK(tarn_pool_validate(pool));
+}
+
+/* What a hostile consumer may write. */
+TEST(grants, a_return_of_another_generation_or_state_says_nothing)
+{
+    struct tn_share share;
+    void *block = leased(&share);
+
+    return_slot(share.slot, share.generation + 1);
+    ck_assert_uint_eq(tn_shares_collect(device), 0);
+    return_slot(share.slot, share.generation - 1);
+    ck_assert_uint_eq(tn_shares_collect(device), 0);
+    atomic_store(&consumer->tables.returns[share.slot], UINT64_MAX);
+    ck_assert_uint_eq(tn_shares_collect(device), 0);
+    atomic_store(&consumer->tables.returns[share.slot + 1],
+                 tn_slot_word(share.generation, TN_SLOT_RETURNED)); /* a slot that nobody had */
+    ck_assert_uint_eq(tn_shares_collect(device), 0);
+    ck_assert_int_eq(unit_block(block)->state, TN_BLOCK_PENDING);
+    return_slot(share.slot, share.generation);
+    ck_assert_uint_eq(tn_shares_collect(device), 1);
+}
+
+TEST(grants, a_slot_has_another_generation_for_each_lease)
+{
+    struct tn_share first;
+    struct tn_share second;
+
+    (void)leased(&first);
+    return_slot(first.slot, first.generation);
+    ck_assert_uint_eq(tn_shares_collect(device), 1);
+    (void)leased(&second);
+    ck_assert_uint_eq(second.slot, first.slot);
+    ck_assert_uint_eq(second.generation, first.generation + 1);
+    ck_assert_uint_eq(tn_shares_collect(device), 0); /* the old return is still there */
+    return_slot(second.slot, second.generation);
+    ck_assert_uint_eq(tn_shares_collect(device), 1);
+}
+
+TEST(grants, a_slot_whose_generations_are_exhausted_is_not_used_again)
+{
+    struct tn_share share;
+
+    (void)leased(&share);
+    return_slot(share.slot, share.generation);
+    ck_assert_uint_eq(tn_shares_collect(device), 1);
+    producer->producer.leases[share.slot].generation = UINT32_MAX - 1;
+    (void)leased(&share);
+    ck_assert_uint_eq(share.generation, UINT32_MAX);
+    return_slot(share.slot, share.generation);
+    ck_assert_uint_eq(tn_shares_collect(device), 1);
+    (void)leased(&share);
+    ck_assert_uint_eq(share.generation, 1);
+    return_slot(share.slot, share.generation);
+    ck_assert_uint_eq(tn_shares_collect(device), 1);
+}
+
+TEST(grants, a_block_has_as_many_leases_as_shares_and_waits_for_all)
+{
+    struct tn_share shares[3];
+    void *block = unit_alloc(pool, 4096, stream);
+
+    for (size_t i = 0; i < 3; i++)
+        OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, &shares[i]));
+    OK(tarn_free(block));
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(unit_block(block)->state, TN_BLOCK_PENDING);
+        OK(tarn_pool_validate(pool));
+        return_slot(shares[i].slot, shares[i].generation);
+        ck_assert_uint_eq(tn_shares_collect(device), 1);
+    }
+    ck_assert_int_ne(unit_block(block)->state, TN_BLOCK_PENDING);
+}
+
+/* L3: a lease that could not be had leaves no watch. */
+TEST(grants, a_lease_without_host_memory_changes_nothing)
+{
+    void *block = unit_alloc(pool, 4096, stream);
+    struct tn_share share;
+    tarn_status status = TARN_ERR_HOST_MEMORY;
+    uint64_t refused = 0;
+
+    for (uint64_t nth = 1; status != TARN_OK; nth++) {
+        (void)tn_host_plan_fault(nth, false);
+        status = tn_grant_block(producer, (uint64_t)(uintptr_t)block, &share);
+        refused += tn_host_plan_fault(0, false);
+        ck_assert(status == TARN_OK || status == TARN_ERR_HOST_MEMORY);
+        ck_assert_uint_eq(pool->watches.count, status == TARN_OK);
+        OK(tarn_pool_validate(pool));
+    }
+    ck_assert_uint_gt(refused, 0);
+    return_slot(share.slot, share.generation);
+    ck_assert_uint_eq(tn_shares_collect(device), 1);
+}
+
+/* What a hostile producer may write: the consumer stays in its mappings. */
+TEST(grants, a_consumer_believes_no_grant_beyond_its_chunks)
+{
+    static const struct {
+        uint64_t offset;
+        uint64_t bytes;
+        unsigned first;
+        unsigned count;
+    } bad[] = {
+        {0, 4096, TN_SHARE_CHUNKS_MAX, 1},
+        {0, 4096, UINT32_MAX, 1},
+        {0, 4096, 0, 0},
+        {0, 4096, 0, TN_IMPORT_RUN_MAX + 1},
+        {UINT64_MAX, 4096, 0, 1},
+        {1 << 30, 4096, 0, 1},
+        {0, UINT64_MAX, 0, 1},
+    };
+    void *block = unit_alloc(pool, 4096, stream);
+    struct tn_share share;
+    struct tn_grant *grant;
+    uint64_t address = 7;
+
+    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, &share));
+    tn_lock_acquire(&consumer->lock);
+    tn_receive_messages(consumer);
+    tn_lock_release(&consumer->lock);
+    grant = &producer->tables.grants[share.slot];
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct tn_share same = share;
+
+        same.bytes = bad[i].bytes;
+        atomic_store(&grant->offset, bad[i].offset);
+        atomic_store(&grant->bytes, bad[i].bytes);
+        atomic_store(&grant->first_chunk, bad[i].first);
+        atomic_store(&grant->chunk_count, bad[i].count);
+        ck_assert_int_eq(tn_receive_open(consumer, &same, &address), TARN_ERR_PEER_LOST);
+        ck_assert_uint_eq(address, 7);
+        ck_assert_int_eq(consumer->state, TN_CONNECTION_READY);
+    }
+}
