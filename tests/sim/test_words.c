@@ -283,7 +283,7 @@ TEST(words, nodes_of_batches_are_added_and_changed)
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
             cu.cuGraphExecBatchMemOpNodeSetParams(exec, node, &params));
     params.count = 2;
-    ops[0].operation = WRITE_32;
+    ops[0] = word_op(WRITE_32, words, 0, 0);
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,
             cu.cuGraphExecBatchMemOpNodeSetParams(exec, node, &params));
     replay_writes(exec, words + 4, 2);
@@ -311,6 +311,7 @@ TEST(words, a_stream_with_an_endless_wait_is_destroyed_and_others_go_on)
     stream = new_stream(TN_CU_STREAM_NON_BLOCKING);
     OK(cu.cuMemsetD32Async(words + 8, 5, 1, stream));
     OK(cu.cuStreamSynchronize(stream));
+    nap();
     ck_assert_uint_eq(*word_at(words + 4), 0);
     OK(cu.cuStreamWriteValue32(stream, words, 1, 0));
     OK(cu.cuStreamWaitValue32(stream, words + 4, 1, EQ));

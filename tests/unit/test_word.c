@@ -19,16 +19,20 @@ static void open_gpu(void)
     sim.read_ledger(&before);
 }
 
-/* Nothing was left behind. */
-static void close_gpu(void)
+static void leaves_nothing(void)
 {
     tarn_sim_ledger after;
 
-    test_synchronize(stream);
     sim.read_ledger(&after);
     ck_assert_uint_eq(after.handles, before.handles);
     ck_assert_uint_eq(after.mappings, before.mappings);
     ck_assert_uint_eq(after.reservations, before.reservations);
+}
+
+static void close_gpu(void)
+{
+    test_synchronize(stream);
+    leaves_nothing();
     OK(tn_gpu_check(&gpu));
 }
 
@@ -175,6 +179,7 @@ TEST_LOOP(word, a_refusal_leaves_nothing, 0, 7)
     ck_assert_uint_eq(other.bytes, 7);
     close(descriptor);
     tn_word_memory_end(&gpu, &memory);
+    leaves_nothing();
 }
 
 TEST(word, memory_of_another_kind_is_refused)

@@ -76,6 +76,7 @@ struct tn_sim_state {
     int driver_version;
     size_t memory_bytes;                 /* of each device */
     char *account_path;                  /* file for the account at exit; or NULL */
+    char *shared_path;                   /* file of the processes that share the devices; or NULL */
     bool missing[TN_SIM_FUNCTION_COUNT]; /* functions that programs do not find */
     bool initialised;                    /* cuInit has succeeded */
     bool stopping;                       /* the process exits: the driver is gone */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "sim/core/context.h"
+#include "sim/core/shared.h"
 
 struct tn_sim_device tn_sim_devices[TN_SIM_MAX_DEVICES];
 
@@ -22,6 +23,8 @@ tn_cu_result tn_sim_cuInit(unsigned int flags)
         return TN_CUDA_ERROR_DEINITIALIZED;
     if (tn_sim.initialised)
         return TN_CUDA_SUCCESS;
+    if (tn_sim.shared_path != NULL && !tn_sim_shared_join(tn_sim.shared_path))
+        return TN_CUDA_ERROR_OPERATING_SYSTEM;
     for (int i = 0; i < tn_sim.device_count; i++) {
         struct tn_sim_device *device = &tn_sim_devices[i];
         /* An earlier try may have made this device before it failed. */
@@ -29,6 +32,7 @@ tn_cu_result tn_sim_cuInit(unsigned int flags)
             continue;
         if (!tn_sim_store_init(&device->store, tn_sim.memory_bytes))
             return TN_CUDA_ERROR_OPERATING_SYSTEM;
+        device->store.device = i;
         if (!tn_sim_register(&device->context.object, TN_SIM_KIND_CONTEXT, NULL)) {
             tn_sim_store_fini(&device->store);
             return TN_CUDA_ERROR_OUT_OF_MEMORY;

@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "sim/core/shared.h"
 #include "sim/core/written.h"
 
 #define FILE_FACTOR 32
@@ -39,7 +40,7 @@ bool tn_sim_store_init(struct tn_sim_store *store, size_t bytes)
         free(whole);
         return false;
     }
-    *store = (struct tn_sim_store){.file = file, .total_bytes = bytes, .free = whole};
+    *store = (struct tn_sim_store){.file = file, .total_bytes = bytes, .free = whole, .device = -1};
     return true;
 }
 
@@ -65,14 +66,38 @@ bool tn_sim_store_poison(int file, size_t offset, size_t bytes)
     return true;
 }
 
-/* Asks whether a device has the given bytes left, and gives spare memory up for them. */
-static bool has_left(struct tn_sim_store *store, size_t bytes)
+size_t tn_sim_store_left(const struct tn_sim_store *store)
 {
-    if (bytes > store->total_bytes - store->used_bytes) {
+    size_t used = store->used_bytes + tn_sim_shared_others(store->device);
+    return used < store->total_bytes ? store->total_bytes - used : 0;
+}
+
+/* Tells the other processes of a device what this one has. */
+static void publish(const struct tn_sim_store *store)
+{
+    tn_sim_shared_publish(store->device, store->used_bytes);
+}
+
+/* Takes the given bytes if a device has them left, and gives spare memory up for them. */
+static bool take_bytes(struct tn_sim_store *store, size_t bytes)
+{
+    tn_sim_shared_enter();
+    if (bytes > tn_sim_store_left(store)) {
         store->used_bytes -= store->spare_bytes;
         store->spare_bytes = 0;
     }
-    return bytes <= store->total_bytes - store->used_bytes;
+    bool there = bytes <= tn_sim_store_left(store);
+    if (there)
+        store->used_bytes += bytes;
+    publish(store);
+    tn_sim_shared_leave();
+    return there;
+}
+
+static void give_bytes(struct tn_sim_store *store, size_t bytes)
+{
+    store->used_bytes -= bytes;
+    publish(store);
 }
 
 void tn_sim_store_spare(struct tn_sim_store *store, size_t bytes)
@@ -89,15 +114,12 @@ size_t tn_sim_store_unspare(struct tn_sim_store *store, size_t bytes)
 
 bool tn_sim_store_charge(struct tn_sim_store *store, size_t bytes)
 {
-    if (!has_left(store, bytes))
-        return false;
-    store->used_bytes += bytes;
-    return true;
+    return take_bytes(store, bytes);
 }
 
 void tn_sim_store_discharge(struct tn_sim_store *store, size_t bytes)
 {
-    store->used_bytes -= bytes;
+    give_bytes(store, bytes);
 }
 
 size_t tn_sim_store_file_bytes(const struct tn_sim_store *store)
@@ -105,10 +127,9 @@ size_t tn_sim_store_file_bytes(const struct tn_sim_store *store)
     return store->total_bytes * FILE_FACTOR;
 }
 
-struct tn_sim_extent *tn_sim_store_take(struct tn_sim_store *store, size_t bytes)
+/* Cuts an extent out of the file; NULL when the host has no memory. */
+static struct tn_sim_extent *cut(struct tn_sim_store *store, size_t bytes)
 {
-    if (!has_left(store, bytes))
-        return NULL;
     struct tn_sim_extent **link = &store->free;
     while (*link != NULL && (*link)->bytes < bytes)
         link = &(*link)->next;
@@ -126,7 +147,18 @@ struct tn_sim_extent *tn_sim_store_take(struct tn_sim_store *store, size_t bytes
         found->offset += bytes;
         found->bytes -= bytes;
     }
-    store->used_bytes += bytes;
+    return taken;
+}
+
+struct tn_sim_extent *tn_sim_store_take(struct tn_sim_store *store, size_t bytes)
+{
+    if (!take_bytes(store, bytes))
+        return NULL;
+    struct tn_sim_extent *taken = cut(store, bytes);
+    if (taken == NULL) {
+        give_bytes(store, bytes);
+        return NULL;
+    }
     if (!tn_sim_store_poison(store->file, taken->offset, taken->bytes)) {
         tn_sim_store_give(store, taken);
         return NULL;
@@ -137,7 +169,7 @@ struct tn_sim_extent *tn_sim_store_take(struct tn_sim_store *store, size_t bytes
 
 void tn_sim_store_give(struct tn_sim_store *store, struct tn_sim_extent *extent)
 {
-    store->used_bytes -= extent->bytes;
+    give_bytes(store, extent->bytes);
     fallocate(store->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)extent->offset,
               (off_t)extent->bytes);
     struct tn_sim_extent *before = NULL;

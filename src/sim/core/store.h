@@ -19,6 +19,7 @@ struct tn_sim_store {
     size_t total_bytes; /* of the device */
     size_t used_bytes;  /* of these, in extents given out and in files of their own */
     size_t spare_bytes; /* used only until somebody needs them */
+    int device;         /* which processes may share (shared.h); -1: no device's */
     struct tn_sim_extent *free;
 };
 
@@ -27,6 +28,9 @@ bool tn_sim_store_init(struct tn_sim_store *store, size_t bytes);
 
 /* Unmakes a store that has given nothing out. */
 void tn_sim_store_fini(struct tn_sim_store *store);
+
+/* The bytes that nobody has, of the processes that share the device. */
+size_t tn_sim_store_left(const struct tn_sim_store *store);
 
 /* The bytes of the file, which extents lie in: more than the device has. */
 size_t tn_sim_store_file_bytes(const struct tn_sim_store *store);

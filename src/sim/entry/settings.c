@@ -191,6 +191,13 @@ static bool set_account(const char *text)
     return tn_sim.account_path != NULL;
 }
 
+static bool set_shared(const char *text)
+{
+    free(tn_sim.shared_path);
+    tn_sim.shared_path = strdup(text);
+    return tn_sim.shared_path != NULL;
+}
+
 static bool set_gone(const char *text)
 {
     static bool arranged;
@@ -225,6 +232,7 @@ static const struct setting {
     {"EXEC_MEMORY", "0 or 1", set_exec_memory},
     {"ACCOUNT", "a file to write", set_account},
     {"GONE", "0 or 1", set_gone},
+    {"SHARED", "a file of the processes that share the devices", set_shared},
     {"WORK", "beside, awaited or at-once", set_work},
 };
 

@@ -42,7 +42,7 @@ tn_cu_result tn_sim_cuMemGetInfo(size_t *free_bytes, size_t *total_bytes)
     tn_sim_backings_collect();
     const struct tn_sim_store *store = &tn_sim_devices[context->device].store;
     if (free_bytes != NULL)
-        *free_bytes = store->total_bytes - store->used_bytes;
+        *free_bytes = tn_sim_store_left(store);
     if (total_bytes != NULL)
         *total_bytes = store->total_bytes;
     return TN_CUDA_SUCCESS;

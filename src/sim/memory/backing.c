@@ -13,9 +13,9 @@
  * file only to its sole opener. An attempt to get a lease therefore tells. The attempt is made when
  * memory is requested or counted.
  *
- * Trade-offs. Each process has the simulated devices to itself: imported memory is charged to the
- * process that made the memory, while this process lives, and not to the importer. Each exportable
- * handle costs a file descriptor. The host has as much memory as a device. */
+ * Trade-offs. Imported memory is charged to the process that made the memory, while this process
+ * lives, and not to the importer. Each exportable handle costs a file descriptor. The host has as
+ * much memory as a device. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,6 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sim/core/shared.h"
 #include "sim/stream/clock.h"
 #include "sim/memory/physical.h"
 #include "sim/memory/space.h"
@@ -98,6 +99,7 @@ static void destroy_file(struct tn_sim_backing **link)
 {
     struct tn_sim_backing *backing = *link;
     *link = backing->next;
+    tn_sim_shared_forget(backing->number);
     if (backing->store != NULL) /* SM2 */
         tn_sim_store_discharge(backing->store, backing->bytes);
     close(backing->file);
@@ -153,8 +155,10 @@ struct tn_sim_backing *tn_sim_backing_create_shareable(struct tn_sim_store *stor
                                                    .file = file,
                                                    .volume = status.st_dev,
                                                    .number = status.st_ino});
-    if (backing != NULL)
+    if (backing != NULL) {
+        tn_sim_shared_note(store->device, status.st_ino, bytes, true);
         return backing;
+    }
     if (file >= 0)
         close(file);
     tn_sim_store_discharge(store, bytes);
@@ -219,8 +223,11 @@ tn_cu_result tn_sim_backing_open(int file, struct tn_sim_backing **backing,
         return TN_CUDA_ERROR_OUT_OF_MEMORY;
     *backing = add_file((struct tn_sim_backing){
         .bytes = label.bytes, .file = own, .volume = status.st_dev, .number = status.st_ino});
-    if (*backing != NULL)
+    if (*backing != NULL) {
+        if (label.location.type == TN_CU_MEM_LOCATION_TYPE_DEVICE)
+            tn_sim_shared_note(label.location.id, status.st_ino, label.bytes, false);
         return TN_CUDA_SUCCESS;
+    }
     close(own);
     return TN_CUDA_ERROR_OUT_OF_MEMORY;
 }
