@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* matrix_graphs.c -- the rows of graphs and user objects. */
+#include <string.h>
+
 #include "contract/matrix.h"
 
 #define PAGE ((size_t)4096)
@@ -117,11 +119,17 @@ static void use_set(struct matrix_things *t)
     SET_UP(cuGraphMemsetNodeGetParams(t->node, &t->params.memset));
 }
 
-/* A batch as a node has it, as the batch for other nodes. */
+/* A batch as a node has it, as the batch for other nodes. Its operations are the node's own memory,
+ * which goes when the node gets others. */
 static void use_batch(struct matrix_things *t, bool with_exec)
 {
+    static tn_cu_batch_op ops[4];
     use(t, TN_CU_NODE_BATCH_MEM_OP, with_exec);
     SET_UP(cuGraphBatchMemOpNodeGetParams(t->node, &t->params.batch));
+    if (t->params.batch.count > 4)
+        contract_give_up("the batch is larger than this case knows");
+    memcpy(ops, t->params.batch.ops, t->params.batch.count * sizeof *ops);
+    t->params.batch.ops = ops;
 }
 
 static void use_batch_in_new_graph(struct matrix_things *t)

@@ -168,7 +168,7 @@ TEST(words, batches_without_sense_are_refused)
     for (size_t i = 0; i < 256; i++)
         many[i] = word_op(WRITE_32, words, i, 0);
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuStreamBatchMemOp(NULL, 256, many, 0));
-    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuStreamBatchMemOp(NULL, 0, many, 0));
+    OK(cu.cuStreamBatchMemOp(NULL, 0, many, 0)); /* nothing is done */
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuStreamBatchMemOp(NULL, 1, many, 1));
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuStreamBatchMemOp(NULL, 1, NULL, 0));
     OK(cu.cuStreamBatchMemOp(NULL, 255, many, 0));
@@ -259,6 +259,9 @@ TEST(words, nodes_of_batches_are_added_and_changed)
     tn_cu_batch_node_params params = {.count = 2, .ops = ops};
     tn_cu_batch_node_params got;
     OK(cu.cuGraphCreate(&graph, 0));
+    ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, /* the context is named */
+            cu.cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &params));
+    OK(cu.cuCtxGetCurrent(&params.ctx));
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE, cu.cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, NULL));
     params.flags = 1;
     ANSWERS(TN_CUDA_ERROR_INVALID_VALUE,

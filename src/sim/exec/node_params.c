@@ -170,9 +170,12 @@ tn_cu_result tn_sim_make_set(const tn_cu_memset_node_params *set, tn_cu_context 
     return TN_CUDA_SUCCESS;
 }
 
+/* No other kind of node asks for its context by name. */
 tn_cu_result tn_sim_make_batch(const tn_cu_batch_node_params *batch, struct tn_sim_op **op)
 {
     struct tn_sim_context *context;
+    if (batch->ctx == NULL || batch->count == 0)
+        return TN_CUDA_ERROR_INVALID_VALUE;
     tn_cu_result result = named_context(batch->ctx, &context);
     if (result == TN_CUDA_SUCCESS)
         result = tn_sim_words_check(batch->ops, batch->count, batch->flags);

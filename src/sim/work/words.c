@@ -82,7 +82,7 @@ static tn_cu_result check_form(const tn_cu_batch_op *op)
 
 tn_cu_result tn_sim_words_check(const tn_cu_batch_op *ops, unsigned int count, unsigned int flags)
 {
-    if (ops == NULL || count == 0 || count >= MOST || flags != 0)
+    if ((ops == NULL && count > 0) || count >= MOST || flags != 0)
         return TN_CUDA_ERROR_INVALID_VALUE;
     tn_cu_result result = TN_CUDA_SUCCESS;
     for (unsigned int i = 0; i < count && result == TN_CUDA_SUCCESS; i++)
@@ -201,7 +201,7 @@ static tn_cu_result submit(tn_cu_stream handle, const tn_cu_batch_op *ops, unsig
     tn_cu_result result = tn_sim_words_check(ops, count, flags);
     if (result == TN_CUDA_SUCCESS)
         result = tn_sim_stream_admit(handle, &stream);
-    if (result != TN_CUDA_SUCCESS)
+    if (result != TN_CUDA_SUCCESS || count == 0)
         return result;
     struct tn_sim_op *op = tn_sim_batch_make(stream->object.context, ops, count, flags);
     if (op == NULL)
