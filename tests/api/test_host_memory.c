@@ -563,3 +563,20 @@ TEST(recorded, an_interpreter_is_set_or_none_is)
     SHORT(refused, tarn_device_set_interpreter(world.device, no_frame, NULL, NULL));
     ck_assert_int_gt(refused, 0);
 }
+
+TEST(calls, no_process_is_listened_for_or_connected_to)
+{
+    tarn_listener *listener = UNTOUCHED;
+    tarn_connection *connection = UNTOUCHED;
+    char name[56];
+    int refused = 0;
+
+    SHORT(refused, tarn_listener_create(world.device, NULL, &listener));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_listener_name(listener, name));
+    refused = 0;
+    SHORT(refused, tarn_connection_open(world.device, name, &connection));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_connection_destroy(connection));
+    OK(tarn_listener_destroy(listener));
+}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the calls of share.h refuse. Both ends of the connection are in this process. */
 #include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -409,6 +411,7 @@ TEST(limits, names_that_are_taken_or_lead_nowhere)
     tarn_connection *connection = UNTOUCHED;
     tarn_connection *waiting[100];
     size_t count = 0;
+    char name[56];
     int stream = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     listen_here(NULL);
@@ -419,8 +422,15 @@ TEST(limits, names_that_are_taken_or_lead_nowhere)
            tarn_listener_create(world.device, &options, &listener));
     REFUSE(TARN_ERR_PEER_LOST, "nobody",
            tarn_connection_open(world.device, "/nowhere/at/all", &connection));
-    (void)snprintf(address.sun_path, sizeof address.sun_path, "%cstream-%d", 0, (int)getpid());
-    ck_assert_int_eq(bind(stream, (struct sockaddr *)&address, sizeof address), 0);
+    /* A socket of another kind. */
+    (void)snprintf(name, sizeof name, "@tarn-stream-%d", (int)getpid());
+    memcpy(address.sun_path, name, strlen(name));
+    address.sun_path[0] = '\0';
+    ck_assert_int_eq(bind(stream, (struct sockaddr *)&address,
+                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name))),
+                     0);
+    ck_assert_int_eq(listen(stream, 1), 0);
+    REFUSE(TARN_ERR_PEER_LOST, name, tarn_connection_open(world.device, name, &connection));
     ck_assert_int_eq(close(stream), 0);
     while (tarn_connection_open(world.device, with.name, &waiting[count]) == TARN_OK) {
         count += 1;
@@ -437,6 +447,7 @@ TEST(limits, names_that_are_taken_or_lead_nowhere)
 static bool say_no(const tarn_peer *peer, void *user)
 {
     *(int *)user += 1;
+    STATUS(TARN_ERR_BUSY, tarn_listener_destroy(with.listener)); /* this call uses it */
     ck_assert_int_eq(peer->pid, (int)getpid());
     ck_assert_uint_eq(peer->uid, geteuid());
     return false;
@@ -447,12 +458,16 @@ TEST(limits, a_process_that_the_policy_refuses_has_nothing)
     tarn_listener_options options = TARN_LISTENER_OPTIONS_INIT;
     tarn_connection *refused;
     tarn_connection_info info = TARN_CONNECTION_INFO_INIT;
+    struct pollfd ready = {.events = POLLIN};
     int asked = 0;
 
     options.policy = say_no;
     options.user = &asked;
     listen_here(&options);
+    OK(tarn_listener_descriptor(with.listener, &ready.fd));
+    ck_assert_int_eq(poll(&ready, 1, 0), 0);
     OK(tarn_connection_open(world.device, with.name, &refused));
+    ck_assert_int_eq(poll(&ready, 1, 0), 1);
     OK(tarn_listener_progress(with.listener));
     ck_assert_int_eq(asked, 1);
     OK(tarn_share_collect(world.device, NULL));
@@ -482,6 +497,8 @@ TEST(calls, a_driver_that_refuses)
     STATUS(TARN_ERR_ADDRESS_SPACE, tarn_share_open(with.consumer, &with.share, 0, &address));
     sim.plan_fault("cuMemMap", 1, 0, TN_CUDA_ERROR_UNKNOWN);
     STATUS(TARN_ERR_DRIVER, tarn_share_open(with.consumer, &with.share, 0, &address));
+    sim.plan_fault("cuMemMap", 1, 0, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_DEVICE_MEMORY, tarn_share_open(with.consumer, &with.share, 0, &address));
     ck_assert_untouched(address);
     OK(tarn_share_open(with.consumer, &with.share, 0, &address));
     OK(tarn_share_close(with.consumer, address));

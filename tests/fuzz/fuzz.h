@@ -17,6 +17,7 @@
  *   costs.c     a file of costs of the simulator
  *   settings.c  settings of the simulator, a line each: NAME=VALUE
  *   handles.c   what another process hands to the simulator: a file of memory, or a handle
+ *   share.c     what another process sends, that shares memory
  *   history.c   the file of a device's history, with changes, as the library reads it
  *   command.c   the same, as the command reads it */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);

@@ -13,7 +13,7 @@ set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- command conf costs handles history model ptx settings trace
+[ $# -gt 0 ] || set -- command conf costs handles history model ptx settings share trace
 build=$root/build/libfuzzer
 cd "$root"
 cmake --preset libfuzzer >/dev/null

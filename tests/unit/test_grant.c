@@ -203,3 +203,27 @@ TEST(grants, a_consumer_believes_no_grant_beyond_its_chunks)
         ck_assert_int_eq(consumer->state, TN_CONNECTION_READY);
     }
 }
+
+TEST(grants, a_share_that_has_no_host_memory_may_be_opened_again)
+{
+    void *block = unit_alloc(pool, 4096, stream);
+    struct tn_share share;
+    tarn_status status = TARN_ERR_HOST_MEMORY;
+    uint64_t address = 7;
+    uint64_t refused = 0;
+
+    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, &share));
+    tn_lock_acquire(&consumer->lock);
+    tn_receive_messages(consumer);
+    tn_lock_release(&consumer->lock);
+    for (uint64_t nth = 1; status != TARN_OK; nth++) {
+        (void)tn_host_plan_fault(nth, false);
+        status = tn_receive_open(consumer, &share, &address);
+        refused += tn_host_plan_fault(0, false);
+        ck_assert(status == TARN_OK || (status == TARN_ERR_HOST_MEMORY && address == 7));
+    }
+    ck_assert_uint_gt(refused, 0);
+    ck_assert_uint_ne(address, 7);
+    OK(tn_receive_close(consumer, address));
+    ck_assert_uint_eq(tn_shares_collect(device), 1);
+}
