@@ -199,6 +199,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_share_block(tarn_connection *connectio
  *   NOT_SUPPORTED     The share is of another version of Tarn.
  *   STALE             The lease is over.
  *   BUSY              The producer's messages have not come in time.
+ *   NOT_PERMITTED     The producer's policy refuses this process.
  *   PEER_LOST         The connection is over. Open shares stay open.
  *   DEVICE_MEMORY, HOST_MEMORY, ADDRESS_SPACE, DEVICE_LOST, POISONED, DRIVER. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_share_open(tarn_connection *connection,

@@ -122,6 +122,9 @@ tarn_status tn_connection_check(const tarn_connection *connection)
     case TN_CONNECTION_GREETING:
         return tn_fail(TARN_ERR_BUSY, "the two processes have not greeted each other yet");
     case TN_CONNECTION_PARTED:
+        if (connection->refusal == TN_REFUSAL_POLICY)
+            return tn_fail(TARN_ERR_NOT_PERMITTED, "the policy of process %d refuses this process",
+                           (int)connection->process.pid);
         return tn_fail(TARN_ERR_PEER_LOST, "the connection with process %d is over",
                        (int)connection->process.pid);
     default:

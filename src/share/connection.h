@@ -119,6 +119,7 @@ struct tarn_connection {
     bool is_accepted;                  /* the program has its handle */
     int channel;                       /* -1: over */
     enum tn_connection_state state;
+    enum tn_refusal refusal; /* why a consumer was refused; NONE: it was not */
     struct tn_tables tables;
     struct tn_producer producer;
     struct tn_consumer consumer;
@@ -148,7 +149,7 @@ void tn_connection_look(tarn_connection *connection);
 /* No message goes or comes any more. Lock held. */
 void tn_connection_part(tarn_connection *connection);
 
-/* BUSY: not READY yet; PEER_LOST. Lock held. */
+/* BUSY: not READY yet; NOT_PERMITTED: the producer refuses; PEER_LOST. Lock held. */
 TARN_MUST_CHECK tarn_status tn_connection_check(const tarn_connection *connection);
 
 /* Waits until the channel has a message, for so long at most. No lock held. */

@@ -157,6 +157,18 @@ static bool is_permitted(const tarn_listener *listener, const struct tn_process 
     return ask_policy(listener, &peer);
 }
 
+/* Receives a message of a consumer. No good one brings descriptors; those of another are closed. */
+static tarn_status receive(tarn_connection *connection, struct tn_message *message)
+{
+    int descriptors[TN_SHARE_DESCRIPTORS_MAX] = {-1, -1};
+    tarn_status status = tn_channel_receive(connection->channel, message, descriptors);
+
+    TN_ASSERT(tn_lock_is_held(&connection->lock));
+    tn_channel_close(&descriptors[0]);
+    tn_channel_close(&descriptors[1]);
+    return status;
+}
+
 static void refuse(tarn_connection *connection, enum tn_refusal refusal)
 {
     const struct tn_message message = {.magic = TN_MESSAGE_MAGIC,
@@ -164,6 +176,10 @@ static void refuse(tarn_connection *connection, enum tn_refusal refusal)
                                        .kind = TN_MESSAGE_REFUSAL,
                                        .refusal = refusal};
 
+    struct tn_message unread;
+
+    /* A socket closed with a message unread resets the other end, and the refusal would be lost. */
+    TARN_IGNORE(receive(connection, &unread));
     TARN_IGNORE(
         tn_channel_send(connection->channel, &message, NULL)); /* the connection parts anyway */
     tn_connection_part(connection);
@@ -184,10 +200,7 @@ static void take_messages(tarn_connection *connection)
 
     tn_lock_acquire(&connection->lock);
     for (int i = 0; i < MESSAGES_MAX && status == TARN_OK && connection->channel >= 0; i++) {
-        int descriptors[TN_SHARE_DESCRIPTORS_MAX];
-
-        /* No message to a producer brings a descriptor. */
-        status = tn_channel_receive(connection->channel, &message, descriptors);
+        status = receive(connection, &message);
         if (status == TARN_OK)
             status = take_message(connection, &message);
     }

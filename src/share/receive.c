@@ -233,6 +233,9 @@ static tarn_status take_message(tarn_connection *connection, const struct tn_mes
         return take_welcome(connection, message, descriptors);
     case TN_MESSAGE_CHUNK:
         return take_chunk(connection, message, descriptors[0]);
+    case TN_MESSAGE_REFUSAL:
+        connection->refusal = (enum tn_refusal)message->refusal;
+        return tn_fail(TARN_ERR_PEER_LOST, "the other process refuses the connection");
     default:
         return tn_fail(TARN_ERR_PEER_LOST, "the other process has sent a message out of turn");
     }

@@ -458,8 +458,17 @@ TEST(limits, a_process_that_the_policy_refuses_has_nothing)
     tarn_listener_options options = TARN_LISTENER_OPTIONS_INIT;
     tarn_connection *refused;
     tarn_connection_info info = TARN_CONNECTION_INFO_INIT;
+    tarn_listener *usual;
     struct pollfd ready = {.events = POLLIN};
+    void *address = UNTOUCHED;
     int asked = 0;
+
+    with.pool = shared_pool();
+    with.block = test_alloc(with.pool, MIB, world.stream);
+    listen_here(NULL);
+    connect_here();
+    share_here();
+    usual = with.listener;
 
     options.policy = say_no;
     options.user = &asked;
@@ -474,8 +483,14 @@ TEST(limits, a_process_that_the_policy_refuses_has_nothing)
     OK(tarn_connection_describe(refused, &info));
     ck_assert_int_eq(info.state, TARN_CONNECTION_PARTED);
     STATUS(TARN_ERR_BUSY, tarn_listener_accept(with.listener, &with.producer));
+    REFUSE(TARN_ERR_NOT_PERMITTED, "policy", tarn_share_open(refused, &with.share, 0, &address));
+    ck_assert_untouched(address);
     OK(tarn_connection_destroy(refused));
     OK(tarn_listener_destroy(with.listener));
+    with.listener = usual;
+    OK(tarn_share_close(with.consumer, with.opened));
+    close_all();
+    test_world_open();
 }
 
 /* The driver ------------------------------------------------------------------------------------ */

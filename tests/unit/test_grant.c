@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What ends a lease, and what does not. Both ends are in this process. */
+#include <dirent.h>
+
+#include "share/channel.h"
 #include "share/grant.h"
 #include "share/listener.h"
 #include "share/receive.h"
@@ -226,4 +229,35 @@ TEST(grants, a_share_that_has_no_host_memory_may_be_opened_again)
     ck_assert_uint_ne(address, 7);
     OK(tn_receive_close(consumer, address));
     ck_assert_uint_eq(tn_shares_collect(device), 1);
+}
+
+static size_t count_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    size_t count = 0;
+
+    ck_assert_ptr_nonnull(folder);
+    while (readdir(folder) != NULL)
+        count += 1;
+    (void)closedir(folder);
+    return count;
+}
+
+/* A hostile consumer sends what only a producer may. */
+TEST(grants, descriptors_that_a_consumer_sends_are_closed)
+{
+    const struct tn_message chunk = {.magic = TN_MESSAGE_MAGIC,
+                                     .version = TN_SHARE_VERSION,
+                                     .kind = TN_MESSAGE_CHUNK,
+                                     .connection_id = producer->id,
+                                     .generation = 1,
+                                     .bytes = 2 * TN_MIB};
+    size_t before = count_descriptors();
+    int sent = 0;
+
+    OK(tn_channel_send(consumer->channel, &chunk, &sent));
+    ck_assert_uint_eq(tn_shares_collect(device), 0);
+    ck_assert_int_eq(producer->state, TN_CONNECTION_PARTED);
+    ck_assert_int_eq(consumer->state, TN_CONNECTION_PARTED); /* a later look of its own */
+    ck_assert_uint_eq(count_descriptors(), before - 2);      /* both sockets */
 }
