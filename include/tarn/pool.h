@@ -63,8 +63,9 @@ typedef struct tarn_pool_options {
     /* For each graph of the pool, from its capture, adoption or update on. The graph is read back
      * at that time, which takes some 0.1 us a node. */
     tarn_guard guard;
-    /* Where the pool's memory is; host.h says what is different in memory of the host. */
-    tarn_location location;
+    /* A tarn_location: where the pool's memory is. host.h says what is different in memory of the
+     * host. */
+    uint64_t location;
 } tarn_pool_options;
 
 #define TARN_POOL_OPTIONS_INIT TARN_SIZED(tarn_pool_options)

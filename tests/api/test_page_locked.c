@@ -274,7 +274,7 @@ TEST(locked, requests_that_are_none_are_refused)
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "bytes", tarn_host_malloc(world.device, SIZE_MAX, &address));
     REFUSE(TARN_ERR_INVALID_HANDLE, "device", tarn_host_pool(NULL, &pool));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "pool", tarn_host_pool(world.device, NULL));
-    options.location = (tarn_location)3;
+    options.location = 3;
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "location", tarn_pool_create(world.device, &options, &pool));
     options.location = TARN_LOCATION_HOST;
     options.gpu_direct_rdma = true;
