@@ -482,3 +482,22 @@ TEST(locked, snapshots_know_where_memory_is)
     tarn_snapshot_destroy(snapshot);
     OK(tarn_free(words));
 }
+
+TEST(locked, what_the_driver_refuses_is_told)
+{
+    tarn_stats wrong = {.size = 3};
+    void *address = UNTOUCHED;
+    tarn_pool *pool = UNTOUCHED;
+
+    sim.plan_fault("cuDeviceGetAttribute", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tarn_host_pool(world.device, &pool));
+    STATUS(TARN_ERR_DRIVER, tarn_host_malloc(world.device, 64, &address));
+    (void)sim.clear_fault(NULL);
+    ck_assert_untouched(address);
+    ck_assert_untouched(pool);
+    OK(tarn_pool_set_limit(host_pool(), 4 * MIB));
+    STATUS(TARN_ERR_LIMIT, tarn_host_malloc(world.device, 64 * MIB, &address));
+    ck_assert_untouched(address);
+    STATUS(TARN_ERR_INVALID_HANDLE, tarn_host_stats(NULL, &wrong));
+    STATUS(TARN_ERR_INVALID_ARGUMENT, tarn_host_stats(world.device, &wrong));
+}
