@@ -169,7 +169,7 @@ typedef struct tarn_device_options {
     bool pinned_use_cuda_host_register;
     /* How many threads touch memory that is to be registered: a power of two up to 128; 0: as many
      * as the process may run at once, up to 16. They end when the device is closed. */
-    uint32_t pinned_num_register_threads;
+    size_t pinned_num_register_threads;
 } tarn_device_options;
 
 #define TARN_DEVICE_OPTIONS_INIT TARN_SIZED(tarn_device_options)

@@ -68,8 +68,9 @@ typedef struct tarn_pool_options {
     /* For each graph of the pool, from its capture, adoption or update on. The graph is read back
      * at that time, which takes some 0.1 us a node. */
     tarn_guard guard;
-    /* Where the pool's memory is; host.h says what is different in memory of the host. */
-    tarn_location location;
+    /* A tarn_location: where the pool's memory is. host.h says what is different in memory of the
+     * host. */
+    uint64_t location;
     /* TARN_POOL_SHARED, or 0. */
     uint64_t flags;
 } tarn_pool_options;

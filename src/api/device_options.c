@@ -284,7 +284,7 @@ static bool read_register_threads(struct tn_words value, void *settings)
 
     if (!tn_words_number(value, &count) || !is_thread_count(count))
         return false;
-    options->pinned_num_register_threads = (uint32_t)count;
+    options->pinned_num_register_threads = count;
     return true;
 }
 

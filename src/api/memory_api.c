@@ -120,9 +120,13 @@ TN_HOT tarn_status tarn_pool_malloc(tarn_pool *pool, size_t bytes, size_t alignm
 /* The first allocation of a device in page-locked memory. */
 static TN_RARE tarn_status make_host_pool(tarn_device *device, bool pieces, tarn_pool **pool)
 {
+    tarn_status status;
     TN_CALL(call);
 
-    return tn_call_device(&call, device) ? tn_device_host_pool(device, pieces, pool) : call.status;
+    if (!tn_call_device(&call, device))
+        return call.status;
+    status = tn_call_enter(&call);
+    return status == TARN_OK ? tn_device_host_pool(device, pieces, pool) : status;
 }
 
 TN_HOT tarn_status tarn_host_malloc(tarn_device *device, size_t bytes, void **address)

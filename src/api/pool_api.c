@@ -75,7 +75,7 @@ tarn_status tarn_pool_create(tarn_device *device, const tarn_pool_options *optio
         return tn_bad_argument("replay_order is not one of tarn_replay_order");
     if ((unsigned)chosen.guard > TARN_GUARD_REFUSE)
         return tn_bad_argument("guard is not one of tarn_guard");
-    if ((unsigned)chosen.location > TARN_LOCATION_REGISTERED)
+    if (chosen.location > TARN_LOCATION_REGISTERED)
         return tn_bad_argument("location is not one of tarn_location");
     if ((chosen.flags & ~TARN_POOL_SHARED) != 0)
         return tn_bad_argument("flags has a bit that is no flag of a pool");

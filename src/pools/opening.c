@@ -146,7 +146,7 @@ static void init_host_side(tarn_device *device, const tarn_device_options *optio
     host->budget.ordinal = device->gpu.ordinal;
     host->budget.host = true;
     host->registers = options->pinned_use_cuda_host_register;
-    host->thread_count = options->pinned_num_register_threads;
+    host->thread_count = (unsigned)options->pinned_num_register_threads;
     tn_memory_cache_init(&host->cache, &device->gpu, &host->budget,
                          tn_cache_bytes(options->pinned_cache_limit_bytes, TN_PINNED_CACHE_BYTES),
                          true);

@@ -52,5 +52,7 @@ int main(void)
     TRY(tarn_history_info, TARN_HISTORY_INFO_INIT);
     TRY(tarn_out_of_memory, TARN_OUT_OF_MEMORY_INIT);
     TRY(tarn_tracked, TARN_TRACKED_INIT);
+    TRY(tarn_listener_options, TARN_LISTENER_OPTIONS_INIT);
+    TRY(tarn_connection_info, TARN_CONNECTION_INFO_INIT);
     return failures != 0;
 }

@@ -64,6 +64,8 @@ static void refuse_all(tarn_status status)
     STATUS(status, tarn_calloc(world.device, 64, MIB, world.stream, &address));
     STATUS(status, tarn_pool_malloc(world.pool, 64 * MIB, 0, world.stream, &address));
     STATUS(status, tarn_pool_create(world.device, NULL, &pool));
+    STATUS(status, tarn_host_malloc(world.device, 64 * MIB, &address));
+    STATUS(status, tarn_host_pool(world.device, &pool));
     STATUS(status, tarn_pool_reserve(world.pool, 64 * MIB, world.stream));
     STATUS(status, tarn_pool_trim(world.pool, &freed));
     STATUS(status, tarn_device_set_cache_limit(world.device, 0));

@@ -406,6 +406,7 @@ TEST(full, a_device_without_addresses_has_no_room)
     STATUS(TARN_ERR_ADDRESS_SPACE,
            tarn_malloc_labeled(world.device, NULL, GIB + 1, 0, world.stream, "label", &address));
     STATUS(TARN_ERR_ADDRESS_SPACE, tarn_calloc(world.device, 1, GIB + 1, world.stream, &address));
+    STATUS(TARN_ERR_ADDRESS_SPACE, tarn_host_malloc(world.device, GIB + 1, &address));
     ck_assert_untouched(address);
     sim.set_hints(0, 0);
     test_world_close();

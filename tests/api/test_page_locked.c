@@ -274,7 +274,7 @@ TEST(locked, requests_that_are_none_are_refused)
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "bytes", tarn_host_malloc(world.device, SIZE_MAX, &address));
     REFUSE(TARN_ERR_INVALID_HANDLE, "device", tarn_host_pool(NULL, &pool));
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "pool", tarn_host_pool(world.device, NULL));
-    options.location = (tarn_location)3;
+    options.location = 3;
     REFUSE(TARN_ERR_INVALID_ARGUMENT, "location", tarn_pool_create(world.device, &options, &pool));
     options.location = TARN_LOCATION_HOST;
     options.gpu_direct_rdma = true;
@@ -481,4 +481,23 @@ TEST(locked, snapshots_know_where_memory_is)
     ck_assert_uint_eq(with.length, without.length); /* not in PyTorch's */
     tarn_snapshot_destroy(snapshot);
     OK(tarn_free(words));
+}
+
+TEST(locked, what_the_driver_refuses_is_told)
+{
+    tarn_stats wrong = {.size = 3};
+    void *address = UNTOUCHED;
+    tarn_pool *pool = UNTOUCHED;
+
+    sim.plan_fault("cuDeviceGetAttribute", 1, 1, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tarn_host_pool(world.device, &pool));
+    STATUS(TARN_ERR_DRIVER, tarn_host_malloc(world.device, 64, &address));
+    (void)sim.clear_fault(NULL);
+    ck_assert_untouched(address);
+    ck_assert_untouched(pool);
+    OK(tarn_pool_set_limit(host_pool(), 4 * MIB));
+    STATUS(TARN_ERR_LIMIT, tarn_host_malloc(world.device, 64 * MIB, &address));
+    ck_assert_untouched(address);
+    STATUS(TARN_ERR_INVALID_HANDLE, tarn_host_stats(NULL, &wrong));
+    STATUS(TARN_ERR_INVALID_ARGUMENT, tarn_host_stats(world.device, &wrong));
 }

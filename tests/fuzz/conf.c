@@ -60,7 +60,7 @@ static void write_options(const tarn_device_options *options, char *text, size_t
         text, text_bytes,
         "region_bytes:%zu,limit_bytes:%zu,cache_limit_bytes:%s,"
         "pinned_cache_limit_bytes:%s,unrouted:%s,null_stream:%s,"
-        "pinned_use_cuda_host_register:%s,pinned_num_register_threads:%u,"
+        "pinned_use_cuda_host_register:%s,pinned_num_register_threads:%zu,"
         "move_limit_bytes:%s,overrun_alignment:%zu,graph_capture_record_stream_reuse:%s,roundup_power2_divisions:[",
         options->region_bytes, options->limit_bytes,
         write_kept(options->cache_limit_bytes, kept[0]),
