@@ -22,7 +22,7 @@ sim)
     exceptions=$(expand "$recorded/exceptions.txt")
     unrecorded=$(expand "$recorded/unrecorded.txt")
     answers=$(expand "$recorded"/h200/*.txt)
-    printf '%s\n%s\n%s\n' "$exceptions" "$unrecorded" "$answers" | awk '!seen[$2]++'
+    printf '%s\n%s\n%s\n' "$exceptions" "$unrecorded" "$answers" | awk 'NF > 0 && !seen[$2]++'
     ;;
 *)
     sed '/^#/d; s/^\([A-Z]*[a-z]* [^:]*\): [^|]*|/\1 |/' "$1"
