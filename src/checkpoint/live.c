@@ -15,6 +15,7 @@
 #include "checkpoint/settle.h"
 #include "checkpoint/state.h"
 #include "pools/free.h"
+#include "pools/lone.h"
 
 enum {
     SEARCHES_MAX = 8, /* look-ups before the next try to follow the blocks */
@@ -114,7 +115,9 @@ static bool find_expected(tarn_pool *pool, const tarn_expected *expected, size_t
         size_t followed = 0;
 
         for (; i < end; i++) {
-            block = tn_live_find_near(pool, address_of(&expected[i]), &last);
+            block = tn_pool_is_lone(pool)
+                        ? tn_lone_find(pool, address_of(&expected[i]))
+                        : tn_live_find_near(pool, address_of(&expected[i]), &last);
             if (!check_expected(pool, &expected[i], block, walk_id, found, diff))
                 return false;
         }

@@ -267,13 +267,28 @@ tarn_status tn_serve_news(tarn_device *device, tarn_pool *pool, uint64_t bytes, 
     return look_and_serve(device, pool, bytes, alignment, stream, address);
 }
 
+/* Pieces that are ready are there for all pools of the device. */
+static tarn_status reserve_pieces(tarn_pool *pool, uint64_t bytes)
+{
+    uint64_t room;
+
+    tn_pool_lock(pool);
+    room = tn_pool_limit_room(pool);
+    tn_pool_unlock(pool);
+    if (bytes > room)
+        return tn_fail(TARN_ERR_LIMIT,
+                       "pool '%s' may have %llu bytes more by its limit, and %llu are to be ready",
+                       pool->name, (unsigned long long)room, (unsigned long long)bytes);
+    return tn_pieces_provide(pool->device, bytes);
+}
+
 tarn_status tn_serve_reserve(tarn_pool *pool, uint64_t bytes, tarn_stream stream)
 {
     struct tn_stream_state state;
     tarn_status status;
 
     if (tn_pool_has_pieces(pool))
-        return tn_pieces_provide(pool->device, bytes);
+        return reserve_pieces(pool, bytes);
     if (pool->in_host)
         return tn_pool_reserve(pool, bytes, NULL, TN_ORDER_HOST);
     stream = tn_device_stream(pool->device, stream);

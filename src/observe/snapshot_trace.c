@@ -33,6 +33,8 @@ struct tracing {
     struct owners blocks;
     struct owners streams; /* by ids; stream_id is the handle */
     uint64_t default_pool; /* its number */
+    uint64_t last_pool;    /* that was asked for; its answer */
+    bool last_is_of_host;
     struct tn_titles titles;
     struct tn_trace_range *ranges;
     size_t range_count;
@@ -234,12 +236,30 @@ static void put_note(struct tracing *tracing, const struct tn_told_event *event)
         put_use(tracing, note, event->since);
 }
 
+/* Whether the pool's memory is the host's. The traces are of the device. */
+static bool is_of_host(struct tracing *tracing, uint64_t pool)
+{
+    const tarn_snapshot *snapshot = &tracing->snapshot->read;
+
+    if (pool == tracing->last_pool)
+        return tracing->last_is_of_host;
+    tracing->last_pool = pool;
+    tracing->last_is_of_host = false;
+    for (size_t i = 0; i < snapshot->pool_count; i++) {
+        if (snapshot->pools[i].number == pool)
+            tracing->last_is_of_host = snapshot->pools[i].location != TARN_LOCATION_DEVICE;
+    }
+    return tracing->last_is_of_host;
+}
+
 static void put_event(struct tracing *tracing, const struct tn_told_event *event)
 {
     const struct tn_told_block *block = &event->block;
     const struct owner owner = owner_of(tracing, event);
     const char *label;
 
+    if (is_of_host(tracing, event->kind == TN_HISTORY_NOTE ? event->note.pool : owner.pool))
+        return;
     if (event->kind == TN_HISTORY_NOTE) {
         put_note(tracing, event);
         return;
@@ -266,7 +286,8 @@ static void put_event(struct tracing *tracing, const struct tn_told_event *event
 static uint64_t number_of_default(const tarn_snapshot *snapshot)
 {
     for (size_t i = 0; i < snapshot->pool_count; i++) {
-        if (snapshot->pools[i].kind == TARN_POOL_DEFAULT)
+        if (snapshot->pools[i].kind == TARN_POOL_DEFAULT &&
+            snapshot->pools[i].location == TARN_LOCATION_DEVICE)
             return snapshot->pools[i].number;
     }
     return 0;

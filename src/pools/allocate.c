@@ -137,7 +137,8 @@ static tarn_status try_allocate(tarn_pool *pool, const void *context, bool fruga
 {
     const struct attempt *attempt = context;
     const struct tn_request *request = attempt->request;
-    uint64_t bytes = tn_block_bytes_for(pool->rounding, request->requested);
+    uint64_t bytes = tn_pool_is_lone(pool) ? tn_lone_bytes(request->requested, request->alignment)
+                                           : tn_block_bytes_for(pool->rounding, request->requested);
     uint64_t capture_id = request->order.capture_id;
     struct tn_hold *hold = capture_id != 0 ? tn_hold_find(&pool->holds, capture_id) : NULL;
     /* Later a function of the program may have destroyed the stream: the handle may be another's. */

@@ -25,11 +25,21 @@ static inline uint64_t tn_lone_address(const tarn_pool *pool, const struct tn_bl
     const uint64_t alignment = pool->device->lone_alignment;
 
     TN_ASSERT(block->state != TN_BLOCK_FREE && block->state != TN_BLOCK_UNMAPPED);
-    if (alignment == 0 || tn_block_end(block) % TN_PAGE_BYTES != 0)
+    if (!tn_pool_is_lone(pool) || tn_block_end(block) % TN_PAGE_BYTES != 0)
         return tn_block_address(block);
     TN_ASSERT(tn_block_bytes(block) - block->requested < TN_BLOCK_BYTES_MIN);
     return tn_block_address(block) + tn_block_bytes(block) -
            tn_round_up(block->requested, alignment);
+}
+
+/* The bytes of a lone block: no more than requested, but where its end would fall on a page though its
+ * user's address is its beginning. */
+static inline uint64_t tn_lone_bytes(uint64_t requested, uint64_t alignment)
+{
+    const uint64_t bytes = tn_block_bytes_for(NULL, requested);
+
+    return alignment == TN_PAGE_BYTES && bytes % TN_PAGE_BYTES == 0 ? bytes + TN_BLOCK_BYTES_MIN
+                                                                    : bytes;
 }
 
 /* tn_live_find, also by the address that the block's user has. */

@@ -400,17 +400,28 @@ static tarn_status give_up_use(tarn_device *device, bool *last, bool *idle)
     return status;
 }
 
-/* Reaps if a claimant of the default pool has just reported its end; false: none has. */
-static bool reap_default(tarn_device *device)
+/* Whether a claimant of the pool has reported its end. pool: NULL: none was made. */
+static bool has_gone(tarn_pool *pool)
 {
-    tarn_pool *pool = device->default_pool;
     bool any = false;
 
-    TN_ASSERT(tn_lock_none_held());
+    if (pool == NULL)
+        return false;
     tn_pool_lock(pool);
     for (const struct tn_hold *hold = pool->holds.first; hold != NULL; hold = hold->next)
         any = any || atomic_load(&hold->claim) == TN_CLAIM_GONE;
     tn_pool_unlock(pool);
+    return any;
+}
+
+/* Reaps if a claimant of a default pool has just reported its end; false: none has. */
+static bool reap_default(tarn_device *device)
+{
+    bool any;
+
+    TN_ASSERT(tn_lock_none_held());
+    any = has_gone(device->default_pool) || has_gone(atomic_load(&device->host.pools[0])) ||
+          has_gone(atomic_load(&device->host.pools[1]));
     if (any)
         tn_device_drop_gone(device);
     return any;

@@ -209,6 +209,63 @@ TEST(by_bytes, blocks_are_found_by_their_users_addresses)
     OK(tarn_stream_retire(world.device, world.side));
 }
 
+/* A block of whole pages with an alignment of a page begins at the user's address. */
+TEST(by_bytes, whole_pages_hold_their_alignment)
+{
+    void *block;
+
+    OK(tarn_pool_malloc(world.pool, 2 * MIB - 100, 2 * MIB, world.stream, &block));
+    ck_assert_uint_eq((uintptr_t)block % (2 * MIB), 0);
+    OK(tarn_free(block));
+}
+
+TEST(by_bytes, live_blocks_are_checked_by_their_users_addresses)
+{
+    char *first = alloc(1001);
+    char *second = alloc(70001);
+    const tarn_expected expected[] = {{.address = first, .bytes = 1001},
+                                      {.address = second, .bytes = 70001}};
+    tarn_live_diff *diff = NULL;
+
+    OK(tarn_pool_check_live(world.pool, expected, 2, &diff));
+    ck_assert_uint_eq(diff->count, 0);
+    tarn_live_diff_destroy(diff);
+    OK(tarn_free(first));
+    OK(tarn_free(second));
+}
+
+static void open_rounded(void)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+
+    options.overrun_alignment = 1;
+    for (size_t i = 0; i < TARN_ROUNDUP_SIZES; i++)
+        options.roundup_power2_divisions[i] = 1;
+    options.pinned_use_cuda_host_register = true;
+    test_world_open_with(&options);
+}
+
+GROUP(rounded, open_rounded, test_world_close)
+
+/* Rounding would put the end of the block far behind the request's. */
+TEST(rounded, requests_are_not_rounded)
+{
+    char *block = alloc(33 * MIB + 1);
+
+    ck_assert_uint_eq(((uintptr_t)block + 33 * MIB + 1) % (2 * MIB), 0);
+    OK(tarn_free(block));
+}
+
+/* Blocks lie side by side in a piece: none is lone. */
+TEST(rounded, registered_memory_is_as_ever)
+{
+    void *block;
+
+    OK(tarn_host_malloc(world.device, 2 * MIB - 100, &block));
+    ck_assert_uint_eq((uintptr_t)block % 512, 0);
+    OK(tarn_free(block));
+}
+
 TEST(by_bytes, zeros_are_the_requests)
 {
     unsigned char *block;
