@@ -315,6 +315,16 @@ TEST(locked, contents_of_a_checkpoint_are_there_when_the_call_returns)
     OK(tarn_pool_destroy(pool));
 }
 
+TEST(locked, no_more_is_made_ready_than_a_pool_may_have)
+{
+    tarn_pool *pool = registered_pool(16 * MIB);
+
+    STATUS(TARN_ERR_LIMIT, tarn_pool_reserve(pool, 64 * MIB, world.stream));
+    ck_assert_uint_eq(host_stats().mapped_bytes, 0);
+    OK(tarn_pool_reserve(pool, 16 * MIB, world.stream));
+    OK(tarn_pool_destroy(pool));
+}
+
 TEST(locked, registered_memory_is_used_like_other_memory_of_the_host)
 {
     tarn_pool *pool = registered_pool(0);
