@@ -8,10 +8,13 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "base/checked.h"
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/note.h"
 #include "vmm/registered.h"
+
+#define BATCH UINT64_C(256) /* pieces that are made together: 4 GiB */
 
 static const struct tn_memory_properties piece_properties = {.host = true, .registered = true};
 
@@ -79,17 +82,15 @@ static void end_piece(tarn_device *device, struct tn_memory *piece)
         tn_budget_discharge(&device->host.budget, TN_PIECE_BYTES);
 }
 
-/* The piece's memory; on failure its addresses go. */
-static tarn_status make_at(tarn_device *device, uint64_t address)
+/* The record of a piece that is registered there; without one the piece goes. */
+static tarn_status enter(tarn_device *device, uint64_t address)
 {
-    struct tn_registered *registered = &device->host.registered;
     struct tn_memory *piece;
-    tarn_status status = tn_registered_add(registered, address, TN_PIECE_BYTES);
+    tarn_status status = tn_memory_adopt(address, TN_PIECE_BYTES, piece_properties, &piece);
 
-    if (status == TARN_OK)
-        status = tn_memory_adopt(address, TN_PIECE_BYTES, piece_properties, &piece);
     if (status != TARN_OK) {
-        (void)remove_at(device, address);
+        if (remove_at(device, address))
+            tn_budget_discharge(&device->host.budget, TN_PIECE_BYTES);
         return status;
     }
     tn_device_note(device, TN_NOTE_MEMORY_CREATED, TN_OPERANDS(address, TN_PIECE_BYTES));
@@ -97,18 +98,30 @@ static tarn_status make_at(tarn_device *device, uint64_t address)
     return TARN_OK;
 }
 
-static tarn_status make_piece(tarn_device *device)
+/* Pieces in slots side by side, all of them or none: their pages are touched while others are
+ * registered. */
+static tarn_status make_pieces(tarn_device *device, uint64_t count)
 {
-    uint64_t address = 0;
-    tarn_status status = tn_budget_charge(&device->host.budget, TN_PIECE_BYTES);
+    struct tn_registered *registered = &device->host.registered;
+    uint64_t base = 0;
+    tarn_status status = tn_budget_charge(&device->host.budget, count * TN_PIECE_BYTES);
 
     if (status != TARN_OK)
         return status;
-    status = tn_host_regions_take(&device->host.registered.regions, 1, &address);
-    if (status == TARN_OK)
-        status = make_at(device, address);
-    if (status != TARN_OK)
-        tn_budget_discharge(&device->host.budget, TN_PIECE_BYTES);
+    status = tn_host_regions_take(&registered->regions, count, &base);
+    if (status != TARN_OK) {
+        tn_budget_discharge(&device->host.budget, count * TN_PIECE_BYTES);
+        return status;
+    }
+    status = tn_registered_add_slots(registered, base, count);
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t address = base + i * TN_SLOT_BYTES;
+
+        if (status == TARN_OK)
+            status = enter(device, address);
+        else if (remove_at(device, address))
+            tn_budget_discharge(&device->host.budget, TN_PIECE_BYTES);
+    }
     return status;
 }
 
@@ -118,8 +131,10 @@ tarn_status tn_pieces_provide(tarn_device *device, uint64_t bytes)
     char why[512];
 
     TN_ASSERT(tn_lock_none_held());
-    while (status == TARN_OK && tn_memory_cache_bytes(&device->host.ready) < bytes)
-        status = make_piece(device);
+    for (uint64_t ready = tn_memory_cache_bytes(&device->host.ready);
+         status == TARN_OK && ready < bytes; ready = tn_memory_cache_bytes(&device->host.ready))
+        status = make_pieces(
+            device, tn_min(tn_round_up(bytes - ready, TN_PIECE_BYTES) / TN_PIECE_BYTES, BATCH));
     if (status != TARN_ERR_DEVICE_MEMORY) /* what the driver says of any memory */
         return status;
     (void)snprintf(why, sizeof why, "%s", tarn_last_error());

@@ -93,28 +93,35 @@ void tn_registered_remove(struct tn_registered *registered, uint64_t base, uint6
 struct addition {
     struct tn_registered *registered;
     uint64_t base;
-    uint64_t bytes;
-    uint64_t done; /* bytes that are registered, from base on */
-    bool by_team;  /* the team touches */
+    uint64_t bytes; /* without gaps */
+    uint64_t gap;   /* between pieces, which is left alone; 0: they lie side by side */
+    uint64_t done;  /* bytes that are registered, from base on */
+    bool by_team;   /* the team touches */
     bool whole;
 };
+
+/* Where the byte is that has so many in front. */
+static uint64_t address_of(const struct addition *addition, uint64_t before)
+{
+    return addition->base + before + before / TN_HOST_PIECE_BYTES * addition->gap;
+}
 
 static void touch(void *job, uint64_t part)
 {
     const struct addition *addition = job;
 
-    tn_placement_touch(pointer_to(addition->base + part * TN_PAGE_BYTES), TN_PAGE_BYTES);
+    tn_placement_touch(pointer_to(address_of(addition, part * TN_PAGE_BYTES)), TN_PAGE_BYTES);
 }
 
-/* How many bytes the next registration has. */
-static uint64_t next_bytes(const struct addition *addition)
+/* How many bytes of these the next registration has, or the next run without a gap. */
+static uint64_t bytes_from(const struct addition *addition, uint64_t before, bool whole)
 {
-    uint64_t begin = addition->base + addition->done;
-    uint64_t end = addition->base + addition->bytes;
+    const uint64_t begin = address_of(addition, before);
+    const uint64_t left = addition->bytes - before;
 
-    if (!addition->whole)
-        end = tn_min(end, tn_round_down(begin, TN_HOST_PIECE_BYTES) + TN_HOST_PIECE_BYTES);
-    return end - begin;
+    return whole ? left
+                 : tn_min(left,
+                          tn_round_down(begin, TN_HOST_PIECE_BYTES) + TN_HOST_PIECE_BYTES - begin);
 }
 
 /* Looks on which node the pages lie. */
@@ -137,8 +144,8 @@ static void look(struct tn_registered *registered, const void *memory, uint64_t 
 static tarn_status add_next(struct addition *addition)
 {
     struct tn_registered *registered = addition->registered;
-    const uint64_t begin = addition->base + addition->done;
-    const uint64_t bytes = next_bytes(addition);
+    const uint64_t begin = address_of(addition, addition->done);
+    const uint64_t bytes = bytes_from(addition, addition->done, addition->whole);
     tarn_status status;
 
     if (addition->by_team)
@@ -155,15 +162,47 @@ static tarn_status add_next(struct addition *addition)
     return TARN_OK;
 }
 
+/* What is done with each run of an addition that has no gap. */
+typedef void (*run_visitor)(const struct addition *addition, uint64_t begin, uint64_t bytes);
+
+static void visit_runs(const struct addition *addition, uint64_t before, run_visitor visitor)
+{
+    for (uint64_t bytes; before < addition->bytes; before += bytes) {
+        bytes = bytes_from(addition, before, addition->gap == 0);
+        visitor(addition, address_of(addition, before), bytes);
+    }
+}
+
+static void begin_run(const struct addition *addition, uint64_t begin, uint64_t bytes)
+{
+    tn_host_regions_mark(&addition->registered->regions, begin, bytes, TN_HOST_PAGE_BUSY);
+}
+
+static void undo_run(const struct addition *addition, uint64_t begin, uint64_t bytes)
+{
+    give_pages(begin, bytes);
+    tn_host_regions_mark(&addition->registered->regions, begin, bytes, TN_HOST_PAGE_NONE);
+}
+
 static void undo(const struct addition *addition)
 {
-    const uint64_t end = addition->base + addition->done;
-
     if (addition->done > 0)
-        tn_registered_remove(addition->registered, addition->base, addition->done);
-    give_pages(end, addition->bytes - addition->done);
-    tn_host_regions_mark(&addition->registered->regions, end, addition->bytes - addition->done,
-                         TN_HOST_PAGE_NONE);
+        tn_registered_remove(addition->registered, addition->base,
+                             address_of(addition, addition->done) - addition->base);
+    visit_runs(addition, addition->done, undo_run);
+}
+
+/* False: the system refuses. */
+static bool open_pages(const struct addition *addition)
+{
+    bool opened = true;
+
+    for (uint64_t before = 0, bytes; before < addition->bytes && opened; before += bytes) {
+        bytes = bytes_from(addition, before, addition->gap == 0);
+        opened =
+            mprotect(pointer_to(address_of(addition, before)), bytes, PROT_READ | PROT_WRITE) == 0;
+    }
+    return opened;
 }
 
 /* Says once when the system has not granted huge pages: the first look tells. */
@@ -173,7 +212,8 @@ static void look_at_size(struct tn_registered *registered, const struct addition
 
     if (atomic_exchange(&registered->looked_at_size, true))
         return;
-    huge = tn_placement_huge_bytes(pointer_to(addition->base), addition->bytes);
+    huge = tn_placement_huge_bytes(pointer_to(addition->base),
+                                   address_of(addition, addition->bytes) - addition->base);
     if (huge < addition->bytes)
         tn_note("page-locked memory: %llu of %llu MiB are in huge pages; more would make it faster "
                 "to take: /sys/kernel/mm/transparent_hugepage/enabled",
@@ -193,7 +233,7 @@ static tarn_status place_and_register(struct addition *addition)
                        "page-locking %llu MiB: %s leaves the process %llu MiB",
                        (unsigned long long)(addition->bytes / TN_MIB), room.limit,
                        (unsigned long long)(room.bytes / TN_MIB));
-    if (mprotect(pointer_to(addition->base), addition->bytes, PROT_READ | PROT_WRITE) != 0) {
+    if (!open_pages(addition)) {
         tn_room_return(addition->bytes);
         return tn_fail(TARN_ERR_HOST_MEMORY, "the system refuses %llu MiB of memory to page-lock",
                        (unsigned long long)(addition->bytes / TN_MIB));
@@ -208,20 +248,19 @@ static tarn_status place_and_register(struct addition *addition)
     return status;
 }
 
-static tarn_status add(struct tn_registered *registered, uint64_t base, uint64_t bytes, bool whole)
+static tarn_status add(struct addition addition)
 {
-    struct addition addition = {
-        .registered = registered, .base = base, .bytes = bytes, .whole = whole};
     tarn_status status;
 
     TN_ASSERT(tn_lock_none_held());
-    TN_ASSERT(base % TN_PAGE_BYTES == 0 && bytes % TN_PAGE_BYTES == 0 && bytes > 0);
+    TN_ASSERT(addition.base % TN_PAGE_BYTES == 0 && addition.bytes % TN_PAGE_BYTES == 0);
+    TN_ASSERT(addition.bytes > 0 && (addition.gap == 0 || addition.base % TN_SLOT_BYTES == 0));
     if (tn_is_forked())
         return tn_fork_refuse();
-    tn_host_regions_mark(&registered->regions, base, bytes, TN_HOST_PAGE_BUSY);
+    visit_runs(&addition, 0, begin_run);
     status = place_and_register(&addition);
     if (status == TARN_OK)
-        look_at_size(registered, &addition);
+        look_at_size(addition.registered, &addition);
     else
         undo(&addition);
     return status;
@@ -229,12 +268,22 @@ static tarn_status add(struct tn_registered *registered, uint64_t base, uint64_t
 
 tarn_status tn_registered_add(struct tn_registered *registered, uint64_t base, uint64_t bytes)
 {
-    return add(registered, base, bytes, false);
+    return add((struct addition){.registered = registered, .base = base, .bytes = bytes});
 }
 
 tarn_status tn_registered_add_whole(struct tn_registered *registered, uint64_t base, uint64_t bytes)
 {
-    return add(registered, base, bytes, true);
+    return add(
+        (struct addition){.registered = registered, .base = base, .bytes = bytes, .whole = true});
+}
+
+tarn_status tn_registered_add_slots(struct tn_registered *registered, uint64_t base,
+                                    uint64_t slot_count)
+{
+    return add((struct addition){.registered = registered,
+                                 .base = base,
+                                 .bytes = slot_count * TN_HOST_PIECE_BYTES,
+                                 .gap = TN_SLOT_BYTES - TN_HOST_PIECE_BYTES});
 }
 
 /* Looking -------------------------------------------------------------------------------------- */
