@@ -106,24 +106,6 @@ static uint64_t address_of(const struct addition *addition, uint64_t before)
     return addition->base + before + before / TN_HOST_PIECE_BYTES * addition->gap;
 }
 
-static void touch(void *job, uint64_t part)
-{
-    const struct addition *addition = job;
-
-    tn_placement_touch(pointer_to(address_of(addition, part * TN_PAGE_BYTES)), TN_PAGE_BYTES);
-}
-
-/* How many bytes of these the next registration has, or the next run without a gap. */
-static uint64_t bytes_from(const struct addition *addition, uint64_t before, bool whole)
-{
-    const uint64_t begin = address_of(addition, before);
-    const uint64_t left = addition->bytes - before;
-
-    return whole ? left
-                 : tn_min(left,
-                          tn_round_down(begin, TN_HOST_PIECE_BYTES) + TN_HOST_PIECE_BYTES - begin);
-}
-
 /* Looks on which node the pages lie. */
 static void look(struct tn_registered *registered, const void *memory, uint64_t bytes)
 {
@@ -141,6 +123,30 @@ static void look(struct tn_registered *registered, const void *memory, uint64_t 
                 (unsigned long long)elsewhere, (unsigned long long)counted, registered->node);
 }
 
+static void touch_at(const struct addition *addition, uint64_t begin, uint64_t bytes)
+{
+    tn_placement_touch(pointer_to(begin), bytes);
+    look(addition->registered, pointer_to(begin), bytes);
+}
+
+static void touch(void *job, uint64_t part)
+{
+    const struct addition *addition = job;
+
+    touch_at(addition, address_of(addition, part * TN_PAGE_BYTES), TN_PAGE_BYTES);
+}
+
+/* How many bytes of these the next registration has, or the next run without a gap. */
+static uint64_t bytes_from(const struct addition *addition, uint64_t before, bool whole)
+{
+    const uint64_t begin = address_of(addition, before);
+    const uint64_t left = addition->bytes - before;
+
+    return whole ? left
+                 : tn_min(left,
+                          tn_round_down(begin, TN_HOST_PIECE_BYTES) + TN_HOST_PIECE_BYTES - begin);
+}
+
 static tarn_status add_next(struct addition *addition)
 {
     struct tn_registered *registered = addition->registered;
@@ -151,8 +157,7 @@ static tarn_status add_next(struct addition *addition)
     if (addition->by_team)
         tn_team_await(&registered->team, (addition->done + bytes) / TN_PAGE_BYTES);
     else
-        tn_placement_touch(pointer_to(begin), bytes);
-    look(registered, pointer_to(begin), bytes);
+        touch_at(addition, begin, bytes);
     status = tn_gpu_register(registered->gpu, pointer_to(begin), bytes);
     if (status != TARN_OK)
         return status;
