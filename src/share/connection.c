@@ -70,20 +70,23 @@ tarn_status tn_connection_create(tarn_device *device, int channel, const char *n
     made->channel = channel;
     made->tables = (struct tn_tables){.grants_file = -1, .returns_file = -1};
     memcpy(made->name, name, strlen(name));
+    atomic_store(&made->magic, TN_CONNECTION_MAGIC);
     tn_pins_open(&made->pins);
     enlist(device, made);
-    atomic_store(&made->magic, TN_CONNECTION_MAGIC);
     *connection = made;
     return TARN_OK;
 }
 
-bool tn_connection_close(tarn_connection *connection)
+bool tn_connection_close(tarn_connection *connection, uint64_t own)
 {
-    TN_ASSERT(tn_lock_none_held() && atomic_load(&connection->magic) == TN_CONNECTION_MAGIC);
-    if (!tn_pins_close(&connection->pins))
+    TN_ASSERT(tn_lock_none_held() && own <= 1);
+    if (!tn_share_claim(&connection->pins, own))
         return false;
+    TN_ASSERT(atomic_load(&connection->magic) == TN_CONNECTION_MAGIC);
     atomic_store(&connection->magic, 0);
     leave_list(connection->device, connection);
+    if (own > 0)
+        tn_pins_drop(&connection->pins);
     return true;
 }
 

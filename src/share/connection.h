@@ -137,8 +137,9 @@ struct tarn_connection {
 TARN_MUST_CHECK tarn_status tn_connection_create(tarn_device *device, int channel, const char *name,
                                                  bool is_producer, tarn_connection **connection);
 
-/* Ends the handle, and takes the connection off the list of its device. False: a call uses it. */
-bool tn_connection_close(tarn_connection *connection);
+/* Ends the handle, and takes the connection off the list of its device. own: pins of the caller's,
+ * which go. False: a call uses it, or another thread ends it, and own pins stay. */
+bool tn_connection_close(tarn_connection *connection, uint64_t own);
 
 /* Ends the rest of a closed connection, whose ends have no memory left. */
 void tn_connection_recycle(tarn_connection *connection);
@@ -161,6 +162,14 @@ uint64_t tn_share_random(void);
 /* The first connection of the device, or the next one behind another, pinned; the other's pin is
  * dropped. NULL: no more. */
 tarn_connection *tn_connection_next(tarn_device *device, tarn_connection *connection);
+
+/* Closes a record's pins, for one thread alone. False: there are more than the caller's own. */
+static inline bool tn_share_claim(struct tn_pins *pins, uint64_t own)
+{
+    uint_fast64_t inside = own;
+
+    return atomic_compare_exchange_strong(&pins->word, &inside, TN_PINS_CLOSED | own);
+}
 
 static inline uint32_t tn_share_hash(uint64_t key, uint32_t count)
 {

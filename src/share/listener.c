@@ -114,16 +114,16 @@ tarn_status tn_listener_create(tarn_device *device, const tarn_listener_options 
         tn_records_give(&listener_records, made);
         return status;
     }
-    tn_pins_open(&made->pins);
     atomic_store(&made->magic, TN_LISTENER_MAGIC);
+    tn_pins_open(&made->pins);
     *listener = made;
     return TARN_OK;
 }
 
-tarn_status tn_connection_destroy(tarn_connection *connection)
+tarn_status tn_connection_destroy(tarn_connection *connection, uint64_t own)
 {
-    if (!tn_connection_close(connection))
-        return tn_fail(TARN_ERR_BUSY, "a call uses the connection");
+    if (!tn_connection_close(connection, own))
+        return tn_fail(TARN_ERR_BUSY, "a call uses the connection, or ends it");
     if (connection->is_producer)
         tn_grant_fini(connection);
     else
@@ -244,13 +244,11 @@ static void drop(tarn_device *device, const tarn_listener *listener, bool all)
     tarn_connection *connection = tn_connection_next(device, NULL);
 
     while (connection != NULL) {
-        const bool gone = is_over(listener, connection, all);
-        tarn_connection *over = connection;
-
-        connection = tn_connection_next(device, connection);
-        if (gone)
-            TARN_IGNORE(tn_connection_destroy(
-                over)); /* or a call uses the connection, and a later round ends both */
+        /* Or another thread has a pin, and a later round ends the connection. */
+        if (is_over(listener, connection, all) && tn_connection_destroy(connection, 1) == TARN_OK)
+            connection = tn_connection_next(device, NULL); /* the place in the list is lost */
+        else
+            connection = tn_connection_next(device, connection);
     }
 }
 
@@ -352,11 +350,13 @@ static void leave_list(tarn_listener *listener)
 
 tarn_status tn_listener_destroy(tarn_listener *listener)
 {
-    tarn_device *device = listener->device;
+    tarn_device *device;
 
-    TN_ASSERT(tn_lock_none_held() && atomic_load(&listener->magic) == TN_LISTENER_MAGIC);
-    if (!tn_pins_close(&listener->pins))
-        return tn_fail(TARN_ERR_BUSY, "a call uses the listener");
+    TN_ASSERT(tn_lock_none_held());
+    if (!tn_share_claim(&listener->pins, 0))
+        return tn_fail(TARN_ERR_BUSY, "a call uses the listener, or ends it");
+    TN_ASSERT(atomic_load(&listener->magic) == TN_LISTENER_MAGIC);
+    device = listener->device;
     atomic_store(&listener->magic, 0);
     TARN_IGNORE(tn_callbacks_remove(&device->free_callbacks, (tn_function)help, listener));
     drop(device, listener, true);

@@ -26,14 +26,15 @@ struct tarn_listener {
 
 #define TN_LISTENER_MAGIC 0x544c7374ULL
 
-/* Ends a connection without leases. BUSY: a call uses it */
-TARN_MUST_CHECK tarn_status tn_connection_destroy(tarn_connection *connection);
+/* Ends a connection without leases. own: pins of the caller's, which go with it.
+ *   BUSY: a call uses it, or another thread ends it */
+TARN_MUST_CHECK tarn_status tn_connection_destroy(tarn_connection *connection, uint64_t own);
 
 /* options: checked. As tarn_listener_create. */
 TARN_MUST_CHECK tarn_status tn_listener_create(tarn_device *device,
                                                const tarn_listener_options *options,
                                                tarn_listener **listener);
-/* BUSY: a call uses the listener */
+/* BUSY: a call uses the listener, or another thread ends it */
 TARN_MUST_CHECK tarn_status tn_listener_destroy(tarn_listener *listener);
 
 /* As tarn_listener_progress. No lock held. */

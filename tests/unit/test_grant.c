@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What ends a lease, and what does not. Both ends are in this process. */
 #include <dirent.h>
+#include <pthread.h>
 
 #include "share/channel.h"
 #include "share/grant.h"
@@ -260,4 +261,82 @@ TEST(grants, descriptors_that_a_consumer_sends_are_closed)
     ck_assert_int_eq(producer->state, TN_CONNECTION_PARTED);
     ck_assert_int_eq(consumer->state, TN_CONNECTION_PARTED); /* a later look of its own */
     ck_assert_uint_eq(count_descriptors(), before - 2);      /* both sockets */
+}
+
+/* Threads that end the same -------------------------------------------------------------------- */
+
+enum { THREADS = 3, ROUNDS = 300 };
+
+static tarn_connection *ended;
+static atomic_uint times_ended;
+
+static void *go_on(void *unused)
+{
+    for (int i = 0; i < 3; i++)
+        OK(tarn_listener_progress(listener));
+    return unused;
+}
+
+static void *end_it(void *unused)
+{
+    tarn_status status;
+
+    do {
+        status = tarn_connection_destroy(ended);
+    } while (status == TARN_ERR_BUSY);
+    ck_assert(status == TARN_OK || status == TARN_ERR_INVALID_HANDLE);
+    atomic_fetch_add(&times_ended, status == TARN_OK);
+    return unused;
+}
+
+static void run_all(void *(*function)(void *))
+{
+    pthread_t threads[THREADS];
+
+    for (size_t i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, function, NULL), 0);
+    for (size_t i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+}
+
+static size_t count_connections(void)
+{
+    size_t count = 0;
+
+    for (tarn_connection *connection = tn_connection_next(device, NULL); connection != NULL;
+         connection = tn_connection_next(device, connection))
+        count += 1;
+    return count;
+}
+
+TEST(grants, a_connection_ends_once_whoever_serves_it)
+{
+    char name[56];
+    tarn_connection *others[4];
+
+    OK(tarn_listener_name(listener, name));
+    for (int round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < 4; i++)
+            OK(tarn_connection_open(device, name, &others[i]));
+        OK(tarn_listener_progress(listener));
+        for (size_t i = 0; i < 4; i++)
+            OK(tarn_connection_destroy(others[i]));
+        run_all(go_on);
+        OK(tarn_listener_progress(listener));
+        ck_assert_uint_eq(count_connections(), 2);
+    }
+}
+
+TEST(grants, a_connection_ends_once_whoever_destroys_it)
+{
+    char name[56];
+
+    OK(tarn_listener_name(listener, name));
+    for (int round = 0; round < ROUNDS; round++) {
+        OK(tarn_connection_open(device, name, &ended));
+        atomic_store(&times_ended, 0);
+        run_all(end_it);
+        ck_assert_uint_eq(atomic_load(&times_ended), 1);
+        OK(tarn_listener_progress(listener));
+    }
 }
