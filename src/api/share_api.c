@@ -156,9 +156,10 @@ static tarn_status connect_to(tarn_device *device, const char *name, tarn_connec
     status = tn_receive_greet(made);
     tn_lock_release(&made->lock);
     if (status != TARN_OK) {
-        TARN_IGNORE(tn_connection_destroy(made, 0)); /* nobody has the handle */
+        tn_connection_recycle(made); /* nobody has the handle */
         return status;
     }
+    tn_connection_enlist(made);
     *connection = made;
     return TARN_OK;
 }

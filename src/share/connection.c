@@ -27,14 +27,6 @@ uint64_t tn_share_random(void)
     return number;
 }
 
-static void enlist(tarn_device *device, tarn_connection *connection)
-{
-    tn_lock_acquire(&device->lock);
-    connection->next = device->connections;
-    device->connections = connection;
-    tn_lock_release(&device->lock);
-}
-
 static void leave_list(tarn_device *device, tarn_connection *connection)
 {
     tarn_connection **link = &device->connections;
@@ -70,11 +62,21 @@ tarn_status tn_connection_create(tarn_device *device, int channel, const char *n
     made->channel = channel;
     made->tables = (struct tn_tables){.grants_file = -1, .returns_file = -1};
     memcpy(made->name, name, strlen(name));
-    atomic_store(&made->magic, TN_CONNECTION_MAGIC);
-    tn_pins_open(&made->pins);
-    enlist(device, made);
     *connection = made;
     return TARN_OK;
+}
+
+void tn_connection_enlist(tarn_connection *connection)
+{
+    tarn_device *device = connection->device;
+
+    TN_ASSERT(tn_lock_none_held() && atomic_load(&connection->magic) == 0);
+    atomic_store(&connection->magic, TN_CONNECTION_MAGIC);
+    tn_pins_open(&connection->pins);
+    tn_lock_acquire(&device->lock);
+    connection->next = device->connections;
+    device->connections = connection;
+    tn_lock_release(&device->lock);
 }
 
 bool tn_connection_close(tarn_connection *connection, uint64_t own)

@@ -132,16 +132,20 @@ struct tarn_connection {
 
 #define TN_CONNECTION_MAGIC 0x54436f6eULL
 
-/* A connection over the channel, in the list of its device; the channel is its own from then on.
+/* A connection over the channel, which nobody else knows; the channel goes with it from then on.
  *   HOST_MEMORY: the channel stays the caller's; NOT_SUPPORTED, PEER_LOST, LIMIT: likewise */
 TARN_MUST_CHECK tarn_status tn_connection_create(tarn_device *device, int channel, const char *name,
                                                  bool is_producer, tarn_connection **connection);
 
+/* Puts a filled connection in the list of its device: the handle is good, and other threads use
+ * the connection. */
+void tn_connection_enlist(tarn_connection *connection);
+
 /* Ends the handle, and takes the connection off the list of its device. own: pins of the caller's,
- * which go. False: a call uses it, or another thread ends it, and own pins stay. */
+ * which go. False: a call or another thread has the connection, and own pins stay. */
 bool tn_connection_close(tarn_connection *connection, uint64_t own);
 
-/* Ends the rest of a closed connection, whose ends have no memory left. */
+/* Ends the rest of a connection that is closed or was never enlisted, and has no memory left. */
 void tn_connection_recycle(tarn_connection *connection);
 
 /* Looks whether the other process is there, and parts where it has ended. Lock held. */

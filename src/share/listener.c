@@ -262,6 +262,18 @@ uint64_t tn_shares_collect(tarn_device *device)
     return ended;
 }
 
+/* Refuses and ends a connection that nobody else knows. */
+static void turn_away(tarn_connection *connection, enum tn_refusal refusal)
+{
+    TN_ASSERT(tn_lock_none_held());
+    tn_lock_acquire(&connection->lock);
+    refuse(connection, refusal);
+    tn_lock_release(&connection->lock);
+    tn_connection_recycle(connection);
+}
+
+/* A connection is enlisted once the policy has agreed and all is filled in: from then on other
+ * threads serve it. */
 static tarn_status welcome(tarn_listener *listener, int channel)
 {
     tarn_connection *made;
@@ -275,16 +287,17 @@ static tarn_status welcome(tarn_listener *listener, int channel)
     made->producer.slot_count = listener->slot_count;
     made->producer.chunk_count = listener->chunk_count;
     atomic_store(&made->listener, listener);
-    tn_lock_acquire(&made->lock);
+    if (!is_permitted(listener, &made->process)) {
+        turn_away(made, TN_REFUSAL_POLICY);
+        return TARN_OK;
+    }
     status = watch_descriptor(listener->poller, channel);
     if (status == TARN_OK)
         status = watch_descriptor(listener->poller, made->process.descriptor);
-    tn_lock_release(&made->lock);
-    if (status == TARN_OK && is_permitted(listener, &made->process))
-        return TARN_OK;
-    tn_lock_acquire(&made->lock);
-    refuse(made, status == TARN_OK ? TN_REFUSAL_POLICY : TN_REFUSAL_LIMIT);
-    tn_lock_release(&made->lock);
+    if (status == TARN_OK)
+        tn_connection_enlist(made);
+    else
+        turn_away(made, TN_REFUSAL_LIMIT);
     return status;
 }
 

@@ -327,6 +327,37 @@ TEST(grants, a_connection_ends_once_whoever_serves_it)
     }
 }
 
+static size_t seen_by_policy;
+
+static bool look(const tarn_peer *peer, void *unused)
+{
+    (void)peer;
+    (void)unused;
+    seen_by_policy = count_connections();
+    OK(tarn_share_collect(device, NULL)); /* as another thread may meanwhile */
+    return seen_by_policy < 4;
+}
+
+TEST(grants, nobody_meets_a_connection_before_the_policy_has_agreed)
+{
+    tarn_listener_options options = TARN_LISTENER_OPTIONS_INIT;
+    tarn_listener *other;
+    tarn_connection *connections[2];
+    char name[56];
+
+    options.policy = look;
+    OK(tarn_listener_create(device, &options, &other));
+    OK(tarn_listener_name(other, name));
+    for (size_t i = 0; i < 2; i++) {
+        OK(tarn_connection_open(device, name, &connections[i]));
+        OK(tarn_listener_progress(other));
+        ck_assert_uint_eq(seen_by_policy, 3 + 2 * i); /* its own end is not among them */
+    }
+    OK(tarn_listener_destroy(other));
+    for (size_t i = 0; i < 2; i++)
+        OK(tarn_connection_destroy(connections[i]));
+}
+
 TEST(grants, a_connection_ends_once_whoever_destroys_it)
 {
     char name[56];
