@@ -180,7 +180,7 @@ tarn_status tarn_connection_open(tarn_device *device, const char *name,
     return tn_leave(status);
 }
 
-/* BUSY: the connection has leases. */
+/* BUSY: the connection has leases. It may get others until it is claimed. */
 static tarn_status check_unused(tarn_connection *connection)
 {
     uint64_t opened;

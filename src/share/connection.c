@@ -79,17 +79,35 @@ void tn_connection_enlist(tarn_connection *connection)
     tn_lock_release(&device->lock);
 }
 
-bool tn_connection_close(tarn_connection *connection, uint64_t own)
+tarn_status tn_connection_claim(tarn_connection *connection, uint64_t own)
 {
+    bool is_used;
+
     TN_ASSERT(tn_lock_none_held() && own <= 1);
     if (!tn_share_claim(&connection->pins, own))
-        return false;
+        return tn_fail(TARN_ERR_BUSY, "a call uses the connection, or ends it");
     TN_ASSERT(atomic_load(&connection->magic) == TN_CONNECTION_MAGIC);
+    tn_lock_acquire(&connection->lock);
+    is_used = connection->consumer.opened_count > 0 || connection->producer.granted_count > 0;
+    tn_lock_release(&connection->lock);
+    if (!is_used)
+        return TARN_OK;
+    tn_connection_yield(connection);
+    return tn_fail(TARN_ERR_BUSY, "the connection has just got a lease");
+}
+
+void tn_connection_yield(tarn_connection *connection)
+{
+    tn_pins_open(&connection->pins);
+}
+
+void tn_connection_close(tarn_connection *connection, uint64_t own)
+{
+    TN_ASSERT(tn_lock_none_held() && atomic_load(&connection->magic) == TN_CONNECTION_MAGIC);
     atomic_store(&connection->magic, 0);
     leave_list(connection->device, connection);
     if (own > 0)
         tn_pins_drop(&connection->pins);
-    return true;
 }
 
 void tn_connection_recycle(tarn_connection *connection)

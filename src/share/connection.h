@@ -141,9 +141,15 @@ TARN_MUST_CHECK tarn_status tn_connection_create(tarn_device *device, int channe
  * the connection. */
 void tn_connection_enlist(tarn_connection *connection);
 
-/* Ends the handle, and takes the connection off the list of its device. own: pins of the caller's,
- * which go. False: a call or another thread has the connection, and own pins stay. */
-bool tn_connection_close(tarn_connection *connection, uint64_t own);
+/* Lets no further call in, for one thread alone. own: pins of the caller's, which stay.
+ *   BUSY: a call or another thread has the connection, a lease is out, or a share is open */
+TARN_MUST_CHECK tarn_status tn_connection_claim(tarn_connection *connection, uint64_t own);
+
+/* Lets calls in again, instead of the close. */
+void tn_connection_yield(tarn_connection *connection);
+
+/* Ends the handle of a claimed connection, and takes it off the list of its device; own pins go. */
+void tn_connection_close(tarn_connection *connection, uint64_t own);
 
 /* Ends the rest of a connection that is closed or was never enlisted, and has no memory left. */
 void tn_connection_recycle(tarn_connection *connection);

@@ -120,16 +120,25 @@ tarn_status tn_listener_create(tarn_device *device, const tarn_listener_options 
     return TARN_OK;
 }
 
-tarn_status tn_connection_destroy(tarn_connection *connection, uint64_t own)
+/* The connection is claimed. */
+static void end_connection(tarn_connection *connection, uint64_t own)
 {
-    if (!tn_connection_close(connection, own))
-        return tn_fail(TARN_ERR_BUSY, "a call uses the connection, or ends it");
+    TN_ASSERT(tn_lock_none_held());
+    tn_connection_close(connection, own);
     if (connection->is_producer)
         tn_grant_fini(connection);
     else
         tn_receive_fini(connection);
     tn_connection_recycle(connection);
-    return TARN_OK;
+}
+
+tarn_status tn_connection_destroy(tarn_connection *connection, uint64_t own)
+{
+    tarn_status status = tn_connection_claim(connection, own);
+
+    if (status == TARN_OK)
+        end_connection(connection, own);
+    return status;
 }
 
 /* Serving --------------------------------------------------------------------------------------- */
@@ -224,6 +233,20 @@ static bool is_over(const tarn_listener *listener, tarn_connection *connection, 
     return over;
 }
 
+/* Ends a pinned connection that is over, with the pin. False: another thread has a pin, and a later
+ * round ends the connection; or it is not over. */
+static bool end_if_over(const tarn_listener *listener, tarn_connection *connection, bool all)
+{
+    if (!is_over(listener, connection, all) || tn_connection_claim(connection, 1) != TARN_OK)
+        return false;
+    if (!is_over(listener, connection, all)) { /* it was accepted meanwhile */
+        tn_connection_yield(connection);
+        return false;
+    }
+    end_connection(connection, 1);
+    return true;
+}
+
 static uint64_t serve(tarn_connection *connection)
 {
     TN_ASSERT(tn_lock_none_held());
@@ -244,8 +267,7 @@ static void drop(tarn_device *device, const tarn_listener *listener, bool all)
     tarn_connection *connection = tn_connection_next(device, NULL);
 
     while (connection != NULL) {
-        /* Or another thread has a pin, and a later round ends the connection. */
-        if (is_over(listener, connection, all) && tn_connection_destroy(connection, 1) == TARN_OK)
+        if (end_if_over(listener, connection, all))
             connection = tn_connection_next(device, NULL); /* the place in the list is lost */
         else
             connection = tn_connection_next(device, connection);

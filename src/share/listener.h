@@ -26,8 +26,8 @@ struct tarn_listener {
 
 #define TN_LISTENER_MAGIC 0x544c7374ULL
 
-/* Ends a connection without leases. own: pins of the caller's, which go, too.
- *   BUSY: a call or another thread has the connection */
+/* Ends a connection. own: pins of the caller's, which go, too.
+ *   BUSY: a call or another thread has the connection, a lease is out, or a share is open */
 TARN_MUST_CHECK tarn_status tn_connection_destroy(tarn_connection *connection, uint64_t own);
 
 /* options: checked. As tarn_listener_create. */

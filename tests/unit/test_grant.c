@@ -327,6 +327,60 @@ TEST(grants, a_connection_ends_once_whoever_serves_it)
     }
 }
 
+static void *shared;
+static struct tn_share share_got;
+static tarn_status share_status;
+
+static void *share_it(void *unused)
+{
+    tarn_share sealed;
+
+    share_status = tarn_share_block(ended, shared, &sealed);
+    if (share_status == TARN_OK)
+        OK(tn_share_check(&sealed, &share_got));
+    return unused;
+}
+
+/* Waits for as long as the other thread needs to come between. */
+static void linger(int steps)
+{
+    for (atomic_int i = 0; i < steps; i++)
+        continue;
+}
+
+/* L3: no watch is left on a lease that is gone. */
+TEST(grants, a_connection_that_gets_a_lease_does_not_end)
+{
+    tarn_connection *other;
+    char name[56];
+
+    shared = unit_alloc(pool, 4096, stream);
+    OK(tarn_listener_name(listener, name));
+    for (int round = 0; round < 2 * ROUNDS; round++) {
+        pthread_t thread;
+        tarn_status status;
+        uint64_t address;
+
+        OK(tarn_connection_open(device, name, &other));
+        OK(tarn_listener_progress(listener));
+        OK(tarn_listener_accept(listener, &ended));
+        ck_assert_int_eq(pthread_create(&thread, NULL, share_it, NULL), 0);
+        linger(round * 40);
+        status = tarn_connection_destroy(ended);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        ck_assert(status == TARN_OK || status == TARN_ERR_BUSY);
+        ck_assert(status != TARN_OK || share_status == TARN_ERR_INVALID_HANDLE);
+        if (share_status == TARN_OK) {
+            OK(tn_receive_open(other, &share_got, &address));
+            OK(tn_receive_close(other, address));
+        }
+        if (status != TARN_OK)
+            OK(tarn_connection_destroy(ended));
+        ck_assert_uint_eq(pool->watches.count, 0);
+        OK(tarn_connection_destroy(other));
+    }
+}
+
 static size_t seen_by_policy;
 
 static bool look(const tarn_peer *peer, void *unused)
