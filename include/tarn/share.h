@@ -141,7 +141,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_listener_accept(tarn_listener *listene
 TARN_API TARN_MUST_CHECK tarn_status tarn_connection_open(tarn_device *device, const char *name,
                                                           tarn_connection **connection);
 
-/* Ends a connection. NULL is allowed.
+/* Ends a connection. A consumer's end returns the leases that it never opened. NULL is allowed.
  *   INVALID_HANDLE
  *   BUSY  A call uses the connection.
  *         The consumer has a share open.

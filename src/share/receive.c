@@ -452,7 +452,20 @@ tarn_status tn_receive_close(tarn_connection *connection, uint64_t address)
                    (unsigned long long)address);
 }
 
-/* The memory of the producer goes from this process. */
+/* Returns all granted leases; none is open. Those that come later end with the process. */
+static void return_all(struct tn_tables *tables)
+{
+    for (uint32_t slot = 0; tables->returns != NULL && slot < tables->slot_count; slot++) {
+        uint64_t word = atomic_load_explicit(&tables->grants[slot].word, memory_order_acquire);
+        uint32_t generation = (uint32_t)(word >> 32);
+
+        if (word == tn_slot_word(generation, TN_SLOT_GRANTED))
+            atomic_store_explicit(&tables->returns[slot],
+                                  tn_slot_word(generation, TN_SLOT_RETURNED), memory_order_release);
+    }
+}
+
+/* The memory of the producer goes from this process, and then the leases go. */
 void tn_receive_fini(tarn_connection *connection)
 {
     struct tn_consumer *consumer = &connection->consumer;
@@ -465,6 +478,7 @@ void tn_receive_fini(tarn_connection *connection)
         if (consumer->chunks[id] != NULL)
             forget_chunk(connection, id);
     }
+    return_all(&connection->tables);
     tn_host_free(consumer->chunks);
     tn_host_free(consumer->runs);
     tn_host_free(consumer->opened);

@@ -232,6 +232,21 @@ TEST(grants, a_share_that_has_no_host_memory_may_be_opened_again)
     ck_assert_uint_eq(tn_shares_collect(device), 1);
 }
 
+TEST(grants, the_end_of_the_consumer_returns_what_it_never_opened)
+{
+    struct tn_share shares[3];
+    uint64_t address;
+
+    for (size_t i = 0; i < 3; i++)
+        (void)leased(&shares[i]);
+    OK(tn_receive_open(consumer, &shares[1], &address));
+    OK(tn_receive_close(consumer, address));
+    ck_assert_uint_eq(tn_shares_collect(device), 1);
+    OK(tarn_connection_destroy(consumer));
+    ck_assert_uint_eq(tn_shares_collect(device), 2);
+    OK(tarn_connection_destroy(producer));
+}
+
 static size_t count_descriptors(void)
 {
     DIR *folder = opendir("/proc/self/fd");
