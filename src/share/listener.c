@@ -219,27 +219,27 @@ static void take_messages(tarn_connection *connection)
 }
 
 /* Whether the listener's connection, which the program has not accepted, may go: because the
- * connection is over, or with the listener (all). */
-static bool is_over(const tarn_listener *listener, tarn_connection *connection, bool all)
+ * connection is over, or because the listener is gone (NULL). */
+static bool is_over(const tarn_listener *listener, tarn_connection *connection)
 {
     bool over;
 
-    if (atomic_load(&connection->listener) != listener)
+    if (!connection->is_producer || atomic_load(&connection->listener) != listener)
         return false;
     tn_lock_acquire(&connection->lock);
     over = !connection->is_accepted && connection->producer.granted_count == 0 &&
-           (all || connection->state >= TN_CONNECTION_PARTED);
+           (listener == NULL || connection->state >= TN_CONNECTION_PARTED);
     tn_lock_release(&connection->lock);
     return over;
 }
 
 /* Ends a pinned connection that is over, with the pin. False: another thread has a pin, and a later
  * round ends the connection; or it is not over. */
-static bool end_if_over(const tarn_listener *listener, tarn_connection *connection, bool all)
+static bool end_if_over(const tarn_listener *listener, tarn_connection *connection)
 {
-    if (!is_over(listener, connection, all) || tn_connection_claim(connection, 1) != TARN_OK)
+    if (!is_over(listener, connection) || tn_connection_claim(connection, 1) != TARN_OK)
         return false;
-    if (!is_over(listener, connection, all)) { /* it was accepted meanwhile */
+    if (!is_over(listener, connection)) { /* it was accepted meanwhile */
         tn_connection_yield(connection);
         return false;
     }
@@ -260,14 +260,14 @@ static uint64_t serve(tarn_connection *connection)
     return 0;
 }
 
-/* Destroys connections of the listener which are over. all: the listener ends, and all connections
- * without an accept go. */
-static void drop(tarn_device *device, const tarn_listener *listener, bool all)
+/* Destroys connections of the listener which are over; of NULL, all those without an accept whose
+ * listener is gone. */
+static void drop(tarn_device *device, const tarn_listener *listener)
 {
     tarn_connection *connection = tn_connection_next(device, NULL);
 
     while (connection != NULL) {
-        if (end_if_over(listener, connection, all))
+        if (end_if_over(listener, connection))
             connection = tn_connection_next(device, NULL); /* the place in the list is lost */
         else
             connection = tn_connection_next(device, connection);
@@ -281,6 +281,7 @@ uint64_t tn_shares_collect(tarn_device *device)
     for (tarn_connection *connection = tn_connection_next(device, NULL); connection != NULL;
          connection = tn_connection_next(device, connection))
         ended += serve(connection);
+    drop(device, NULL);
     return ended;
 }
 
@@ -335,7 +336,7 @@ tarn_status tn_listener_progress(tarn_listener *listener)
             status = welcome(listener, channel);
     }
     (void)tn_shares_collect(listener->device);
-    drop(listener->device, listener, false);
+    drop(listener->device, listener);
     return status == TARN_ERR_BUSY ? TARN_OK : status;
 }
 
@@ -394,7 +395,6 @@ tarn_status tn_listener_destroy(tarn_listener *listener)
     device = listener->device;
     atomic_store(&listener->magic, 0);
     TARN_IGNORE(tn_callbacks_remove(&device->free_callbacks, (tn_function)help, listener));
-    drop(device, listener, true);
     leave_list(listener);
     for (tarn_connection *connection = tn_connection_next(device, NULL); connection != NULL;
          connection = tn_connection_next(device, connection)) {
@@ -402,6 +402,7 @@ tarn_status tn_listener_destroy(tarn_listener *listener)
 
         (void)atomic_compare_exchange_strong(&connection->listener, &its, NULL);
     }
+    drop(device, NULL); /* what another thread serves now goes with a later collect */
     close_descriptors(listener);
     if (listener->name[0] != '@')
         (void)unlink(listener->name);

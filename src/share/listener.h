@@ -43,8 +43,8 @@ TARN_MUST_CHECK tarn_status tn_listener_progress(tarn_listener *listener);
 /* The oldest connection that is READY and not accepted, which is accepted now; NULL: none. */
 tarn_connection *tn_listener_accept(tarn_listener *listener);
 
-/* Takes messages and ends leases of all connections of the device; returns how many have ended. No
- * lock held. */
+/* Takes messages and ends leases of all connections of the device; returns how many have ended.
+ * Connections go whose listener went before their accept. No lock held. */
 uint64_t tn_shares_collect(tarn_device *device);
 
 #endif

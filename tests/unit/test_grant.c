@@ -342,6 +342,28 @@ TEST(grants, a_connection_ends_once_whoever_serves_it)
     }
 }
 
+/* Another thread serves the connection while the listener is destroyed. */
+TEST(grants, a_connection_that_outlives_its_listener_unaccepted_ends_later)
+{
+    tarn_connection *other;
+    tarn_connection *served;
+    char name[56];
+
+    OK(tarn_listener_name(listener, name));
+    OK(tarn_connection_open(device, name, &other));
+    OK(tarn_listener_progress(listener));
+    served = tn_connection_next(device, NULL);
+    ck_assert(served->is_producer && served != producer);
+    OK(tarn_listener_destroy(listener));
+    ck_assert_uint_eq(count_connections(), 4);
+    tn_pins_drop(&served->pins);
+    OK(tarn_share_collect(device, NULL));
+    ck_assert_uint_eq(count_connections(), 3);
+    OK(tarn_connection_destroy(other));
+    OK(tarn_connection_destroy(consumer));
+    OK(tarn_connection_destroy(producer)); /* it was accepted, and stays until here */
+}
+
 static void *shared;
 static struct tn_share share_got;
 static tarn_status share_status;
