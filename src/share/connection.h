@@ -30,6 +30,8 @@
 
 #define TN_SHARE_NONE UINT32_MAX /* no slot, no chunk */
 
+enum { TN_SHARE_MESSAGES_MAX = 16 }; /* that are taken in a round, against floods */
+
 enum tn_connection_state {
     TN_CONNECTION_GREETING,
     TN_CONNECTION_READY,

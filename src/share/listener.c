@@ -23,7 +23,7 @@
 #include "share/grant.h"
 #include "share/receive.h"
 
-enum { ACCEPTS_MAX = 16, MESSAGES_MAX = 16, SLOTS_DEFAULT = 4096 };
+enum { ACCEPTS_MAX = 16, SLOTS_DEFAULT = 4096 };
 
 static struct tn_records listener_records =
     TN_RECORDS_INIT_KEEPING(struct tarn_listener, next, pins);
@@ -208,7 +208,8 @@ static void take_messages(tarn_connection *connection)
     tarn_status status = TARN_OK;
 
     tn_lock_acquire(&connection->lock);
-    for (int i = 0; i < MESSAGES_MAX && status == TARN_OK && connection->channel >= 0; i++) {
+    for (int i = 0; i < TN_SHARE_MESSAGES_MAX && status == TARN_OK && connection->channel >= 0;
+         i++) {
         status = receive(connection, &message);
         if (status == TARN_OK)
             status = take_message(connection, &message);

@@ -260,7 +260,8 @@ void tn_receive_messages(tarn_connection *connection)
     tarn_status status = TARN_OK;
 
     TN_ASSERT(tn_lock_is_held(&connection->lock) && !connection->is_producer);
-    while (status == TARN_OK && connection->channel >= 0) {
+    for (int i = 0; i < TN_SHARE_MESSAGES_MAX && status == TARN_OK && connection->channel >= 0;
+         i++) {
         int descriptors[TN_SHARE_DESCRIPTORS_MAX] = {-1, -1};
 
         status = tn_channel_receive(connection->channel, &message, descriptors);

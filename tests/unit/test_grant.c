@@ -247,6 +247,30 @@ TEST(grants, the_end_of_the_consumer_returns_what_it_never_opened)
     OK(tarn_connection_destroy(producer));
 }
 
+/* Whose messages never end, were they all to be taken. */
+TEST(grants, a_round_of_the_consumer_takes_some_messages_of_many)
+{
+    enum { BLOCKS = 40 };
+    struct tn_share shares[BLOCKS];
+    tarn_pool *pools[BLOCKS];
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    uint64_t address;
+    int calls = 1;
+
+    options.flags = TARN_POOL_SHARED;
+    for (size_t i = 0; i < BLOCKS; i++) { /* each in a chunk of its own, and each chunk a message */
+        OK(tarn_pool_create(device, &options, &pools[i]));
+        OK(tn_grant_block(producer, (uint64_t)(uintptr_t)unit_alloc(pools[i], 4096, stream),
+                          &shares[i]));
+    }
+    while (tn_receive_open(consumer, &shares[BLOCKS - 1], &address) == TARN_ERR_BUSY)
+        calls += 1;
+    ck_assert_int_eq(calls, 3); /* 16, 16, and what is left */
+    OK(tn_receive_close(consumer, address));
+    OK(tarn_connection_destroy(consumer));
+    OK(tarn_connection_destroy(producer));
+}
+
 static size_t count_descriptors(void)
 {
     DIR *folder = opendir("/proc/self/fd");
