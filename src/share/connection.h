@@ -134,7 +134,7 @@ struct tarn_connection {
 
 #define TN_CONNECTION_MAGIC 0x54436f6eULL
 
-/* A connection over the channel, which nobody else knows; the channel goes with it from then on.
+/* A connection over the channel, which nobody else knows; the channel goes along from then on.
  *   HOST_MEMORY: the channel stays the caller's; NOT_SUPPORTED, PEER_LOST, LIMIT: likewise */
 TARN_MUST_CHECK tarn_status tn_connection_create(tarn_device *device, int channel, const char *name,
                                                  bool is_producer, tarn_connection **connection);

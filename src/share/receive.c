@@ -158,6 +158,19 @@ static struct tn_given_run *find_run(struct tn_consumer *consumer, const struct 
 
 /* Messages -------------------------------------------------------------------------------------- */
 
+static void free_arrays(struct tn_consumer *consumer)
+{
+    TN_ASSERT(consumer->opened_count == 0);
+    tn_host_free(consumer->chunks);
+    tn_host_free(consumer->runs);
+    tn_host_free(consumer->opened);
+    tn_host_free(consumer->heads);
+    consumer->chunks = NULL;
+    consumer->runs = NULL;
+    consumer->opened = NULL;
+    consumer->heads = NULL;
+}
+
 static bool make_arrays(struct tn_consumer *consumer, const struct tn_message *message)
 {
     consumer->chunks = tn_host_alloc(message->chunk_count, sizeof(struct tn_given_chunk *));
@@ -177,14 +190,18 @@ static tarn_status take_welcome(tarn_connection *connection, const struct tn_mes
 
     if (connection->state != TN_CONNECTION_GREETING)
         return tn_fail(TARN_ERR_PEER_LOST, "the other process has greeted twice");
-    if (!make_arrays(&connection->consumer, message))
+    if (!make_arrays(&connection->consumer, message)) {
+        free_arrays(&connection->consumer); /* all or none are there */
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a connection");
+    }
     status = tn_tables_open(&connection->tables, descriptors[0], descriptors[1],
                             message->slot_count, message->chunk_count);
     descriptors[0] = -1;
     descriptors[1] = -1;
-    if (status != TARN_OK)
+    if (status != TARN_OK) {
+        free_arrays(&connection->consumer);
         return status;
+    }
     tn_tables_close_files(&connection->tables);
     connection->id = message->connection_id;
     connection->state = TN_CONNECTION_READY;
@@ -480,8 +497,5 @@ void tn_receive_fini(tarn_connection *connection)
             forget_chunk(connection, id);
     }
     return_all(&connection->tables);
-    tn_host_free(consumer->chunks);
-    tn_host_free(consumer->runs);
-    tn_host_free(consumer->opened);
-    tn_host_free(consumer->heads);
+    free_arrays(consumer);
 }

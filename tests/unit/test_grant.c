@@ -271,6 +271,30 @@ TEST(grants, a_round_of_the_consumer_takes_some_messages_of_many)
     OK(tarn_connection_destroy(producer));
 }
 
+TEST(grants, a_consumer_without_host_memory_for_its_arrays_has_none)
+{
+    char name[56];
+
+    OK(tarn_listener_name(listener, name));
+    for (uint64_t nth = 1; nth <= 4; nth++) {
+        tarn_connection *other;
+
+        OK(tarn_connection_open(device, name, &other));
+        OK(tn_connection_claim(other, 0));
+        OK(tn_listener_progress(listener)); /* which does not serve this end */
+        tn_connection_yield(other);
+        (void)tn_host_plan_fault(nth, false);
+        tn_lock_acquire(&other->lock);
+        tn_receive_messages(other);
+        ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
+        ck_assert_int_eq(other->state, TN_CONNECTION_PARTED);
+        ck_assert_ptr_null(other->consumer.heads);
+        tn_lock_release(&other->lock);
+        STATUS(TARN_ERR_NOT_OURS, tarn_share_close(other, listener));
+        OK(tarn_connection_destroy(other));
+    }
+}
+
 static size_t count_descriptors(void)
 {
     DIR *folder = opendir("/proc/self/fd");
