@@ -62,8 +62,11 @@ static void name_it(tarn_listener *listener, const char *name)
                        (unsigned long long)tn_share_random());
 }
 
+/* The path goes only where it is this listener's. */
 static void close_descriptors(tarn_listener *listener)
 {
+    if (listener->socket >= 0)
+        tn_channel_unlink(listener->name);
     tn_channel_close(&listener->socket);
     tn_channel_close(&listener->poller);
 }
@@ -405,8 +408,6 @@ tarn_status tn_listener_destroy(tarn_listener *listener)
     }
     drop(device, NULL); /* what another thread serves now goes with a later collect */
     close_descriptors(listener);
-    if (listener->name[0] != '@')
-        (void)unlink(listener->name);
     tn_records_give(&listener_records, listener);
     return TARN_OK;
 }

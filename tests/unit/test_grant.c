@@ -2,6 +2,8 @@
 /* What ends a lease, and what does not. Both ends are in this process. */
 #include <dirent.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "share/channel.h"
 #include "share/grant.h"
@@ -293,6 +295,30 @@ TEST(grants, a_consumer_without_host_memory_for_its_arrays_has_none)
         STATUS(TARN_ERR_NOT_OURS, tarn_share_close(other, listener));
         OK(tarn_connection_destroy(other));
     }
+}
+
+TEST(grants, a_listener_that_could_not_be_made_leaves_no_path)
+{
+    tarn_listener_options options = TARN_LISTENER_OPTIONS_INIT;
+    tarn_listener *other;
+    tarn_status status = TARN_ERR_HOST_MEMORY;
+    uint64_t refused = 0;
+    char path[56];
+
+    (void)snprintf(path, sizeof path, "/tmp/tarn-grant-%d", (int)getpid());
+    options.name = path;
+    for (uint64_t nth = 1; status != TARN_OK; nth++) {
+        (void)tn_host_plan_fault(nth, false);
+        status = tn_listener_create(device, &options, &other);
+        refused += tn_host_plan_fault(0, false);
+        ck_assert(status == TARN_OK || status == TARN_ERR_HOST_MEMORY);
+        ck_assert_int_eq(access(path, F_OK), status == TARN_OK ? 0 : -1);
+    }
+    ck_assert_uint_gt(refused, 0);
+    STATUS(TARN_ERR_BUSY, tarn_listener_create(device, &options, &other));
+    ck_assert_int_eq(access(path, F_OK), 0); /* the path is the other's */
+    OK(tarn_listener_destroy(other));
+    ck_assert_int_eq(access(path, F_OK), -1);
 }
 
 static size_t count_descriptors(void)
