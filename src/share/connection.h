@@ -119,6 +119,7 @@ struct tarn_connection {
     struct tn_process process; /* immutable but for its end */
     _Atomic(tarn_listener *) listener; /* the producer's; NULL: none, or it is gone */
     bool is_accepted;                  /* the program has its handle */
+    bool is_watched;                   /* the listener's descriptor tells of the process's end */
     int channel;                       /* -1: over */
     enum tn_connection_state state;
     enum tn_refusal refusal; /* why a consumer was refused; NONE: it was not */

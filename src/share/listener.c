@@ -321,11 +321,28 @@ static tarn_status welcome(tarn_listener *listener, int channel)
     status = watch_descriptor(listener->poller, channel);
     if (status == TARN_OK)
         status = watch_descriptor(listener->poller, made->process.descriptor);
+    made->is_watched = status == TARN_OK;
     if (status == TARN_OK)
         tn_connection_enlist(made);
     else
         turn_away(made, TN_REFUSAL_LIMIT);
     return status;
+}
+
+/* The end of a process stays readable for ever, and was heard. */
+static void stop_watching(const tarn_listener *listener)
+{
+    for (tarn_connection *connection = tn_connection_next(listener->device, NULL);
+         connection != NULL; connection = tn_connection_next(listener->device, connection)) {
+        if (atomic_load(&connection->listener) != listener)
+            continue;
+        tn_lock_acquire(&connection->lock);
+        if (connection->is_watched && connection->state == TN_CONNECTION_GONE) {
+            (void)epoll_ctl(listener->poller, EPOLL_CTL_DEL, connection->process.descriptor, NULL);
+            connection->is_watched = false;
+        }
+        tn_lock_release(&connection->lock);
+    }
 }
 
 tarn_status tn_listener_progress(tarn_listener *listener)
@@ -340,6 +357,7 @@ tarn_status tn_listener_progress(tarn_listener *listener)
             status = welcome(listener, channel);
     }
     (void)tn_shares_collect(listener->device);
+    stop_watching(listener);
     drop(listener->device, listener);
     return status == TARN_ERR_BUSY ? TARN_OK : status;
 }
