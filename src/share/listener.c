@@ -79,11 +79,13 @@ static bool help(tarn_device *device, size_t wanted_bytes, void *user)
     return tn_shares_collect(device) > 0;
 }
 
+/* The step comes with the first listener of the device, and goes with the device: connections of
+ * listeners that have gone are served, too. */
 static tarn_status enlist(tarn_device *device, tarn_listener *listener)
 {
-    tarn_status status = tn_callbacks_add(&device->free_callbacks, (tn_function)help, listener, 1);
+    tarn_status status = tn_callbacks_add(&device->free_callbacks, (tn_function)help, NULL, 1);
 
-    if (status != TARN_OK)
+    if (status != TARN_OK && status != TARN_ERR_WRONG_STATE) /* it is there already */
         return status;
     tn_lock_acquire(&device->lock);
     listener->next = device->listeners;
@@ -416,7 +418,6 @@ tarn_status tn_listener_destroy(tarn_listener *listener)
     TN_ASSERT(atomic_load(&listener->magic) == TN_LISTENER_MAGIC);
     device = listener->device;
     atomic_store(&listener->magic, 0);
-    TARN_IGNORE(tn_callbacks_remove(&device->free_callbacks, (tn_function)help, listener));
     leave_list(listener);
     for (tarn_connection *connection = tn_connection_next(device, NULL); connection != NULL;
          connection = tn_connection_next(device, connection)) {

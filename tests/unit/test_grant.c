@@ -438,6 +438,25 @@ TEST(grants, a_connection_that_outlives_its_listener_unaccepted_ends_later)
     OK(tarn_connection_destroy(producer)); /* it was accepted, and stays until here */
 }
 
+/* Which an allocation without memory enters. */
+TEST(grants, the_ladder_serves_connections_whose_listener_is_gone)
+{
+    struct tn_share share;
+    void *block = leased(&share);
+    struct tn_callback *callback;
+
+    OK(tarn_listener_destroy(listener));
+    return_slot(share.slot, share.generation);
+    callback = tn_callbacks_enter(&device->free_callbacks, 0);
+    ck_assert_ptr_nonnull(callback);
+    ck_assert(((tarn_free_callback)callback->function)(device, 4096, callback->user));
+    tn_callbacks_leave(&device->free_callbacks, callback);
+    ck_assert_int_ne(unit_block(block)->state, TN_BLOCK_PENDING);
+    ck_assert_ptr_null(tn_callbacks_enter(&device->free_callbacks, callback->id));
+    OK(tarn_connection_destroy(consumer));
+    OK(tarn_connection_destroy(producer));
+}
+
 static void *shared;
 static struct tn_share share_got;
 static tarn_status share_status;
