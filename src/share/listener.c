@@ -23,7 +23,7 @@
 #include "share/grant.h"
 #include "share/receive.h"
 
-enum { ACCEPTS_MAX = 16, SLOTS_DEFAULT = 4096 };
+enum { ACCEPTS_MAX = 16, SILENT_MAX = 64, SLOTS_DEFAULT = 4096 };
 
 static struct tn_records listener_records =
     TN_RECORDS_INIT_KEEPING(struct tarn_listener, next, pins);
@@ -301,6 +301,23 @@ static void turn_away(tarn_connection *connection, enum tn_refusal refusal)
     tn_connection_recycle(connection);
 }
 
+/* How many consumers of the listener have not greeted. */
+static uint32_t count_silent(const tarn_listener *listener)
+{
+    uint32_t count = 0;
+
+    TN_ASSERT(tn_lock_none_held());
+    for (tarn_connection *connection = tn_connection_next(listener->device, NULL);
+         connection != NULL; connection = tn_connection_next(listener->device, connection)) {
+        if (atomic_load(&connection->listener) != listener)
+            continue;
+        tn_lock_acquire(&connection->lock);
+        count += connection->state == TN_CONNECTION_GREETING;
+        tn_lock_release(&connection->lock);
+    }
+    return count;
+}
+
 /* A connection is enlisted once the policy has agreed and all is filled in: from then on other
  * threads serve it. */
 static tarn_status welcome(tarn_listener *listener, int channel)
@@ -318,6 +335,10 @@ static tarn_status welcome(tarn_listener *listener, int channel)
     atomic_store(&made->listener, listener);
     if (!is_permitted(listener, &made->process)) {
         turn_away(made, TN_REFUSAL_POLICY);
+        return TARN_OK;
+    }
+    if (count_silent(listener) >= SILENT_MAX) {
+        turn_away(made, TN_REFUSAL_LIMIT);
         return TARN_OK;
     }
     status = watch_descriptor(listener->poller, channel);

@@ -57,6 +57,16 @@ static void *leased(struct tn_share *share)
     return block;
 }
 
+static size_t count_connections(void)
+{
+    size_t count = 0;
+
+    for (tarn_connection *connection = tn_connection_next(device, NULL); connection != NULL;
+         connection = tn_connection_next(device, connection))
+        count += 1;
+    return count;
+}
+
 GROUP(grants, connect_here)
 
 /* The end of a socket proves nothing: a process that lives may read the memory. */
@@ -321,6 +331,40 @@ TEST(grants, a_listener_that_could_not_be_made_leaves_no_path)
     ck_assert_int_eq(access(path, F_OK), -1);
 }
 
+/* A hostile consumer that never says HELLO, again and again. */
+TEST(grants, a_listener_has_64_connections_that_have_not_greeted)
+{
+    enum { SILENT = 64, MORE = 3 };
+    struct tn_message message;
+    int none[TN_SHARE_DESCRIPTORS_MAX];
+    int silent[SILENT + MORE];
+    tarn_connection *greeting;
+    char name[56];
+
+    OK(tarn_listener_name(listener, name));
+    for (size_t i = 0; i < SILENT + MORE; i++) {
+        OK(tn_channel_connect(name, &silent[i]));
+        OK(tarn_listener_progress(listener));
+    }
+    ck_assert_uint_eq(count_connections(), 2 + SILENT);
+    STATUS(TARN_ERR_BUSY, tn_channel_receive(silent[SILENT - 1], &message, none));
+    for (size_t i = SILENT; i < SILENT + MORE; i++) {
+        OK(tn_channel_receive(silent[i], &message, none));
+        ck_assert_uint_eq(message.kind, TN_MESSAGE_REFUSAL);
+        ck_assert_uint_eq(message.refusal, TN_REFUSAL_LIMIT);
+    }
+    tn_channel_close(&silent[0]);
+    OK(tarn_listener_progress(listener));
+    OK(tarn_connection_open(device, name, &greeting));
+    OK(tarn_listener_progress(listener));
+    ck_assert_int_eq(greeting->state, TN_CONNECTION_READY);
+    OK(tarn_connection_destroy(greeting));
+    for (size_t i = 1; i < SILENT + MORE; i++)
+        tn_channel_close(&silent[i]);
+    OK(tarn_listener_progress(listener));
+    ck_assert_uint_eq(count_connections(), 2);
+}
+
 static size_t count_descriptors(void)
 {
     DIR *folder = opendir("/proc/self/fd");
@@ -386,16 +430,6 @@ static void run_all(void *(*function)(void *))
         ck_assert_int_eq(pthread_create(&threads[i], NULL, function, NULL), 0);
     for (size_t i = 0; i < THREADS; i++)
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
-}
-
-static size_t count_connections(void)
-{
-    size_t count = 0;
-
-    for (tarn_connection *connection = tn_connection_next(device, NULL); connection != NULL;
-         connection = tn_connection_next(device, connection))
-        count += 1;
-    return count;
 }
 
 TEST(grants, a_connection_ends_once_whoever_serves_it)
