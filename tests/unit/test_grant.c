@@ -18,12 +18,11 @@ static tarn_listener *listener;
 static tarn_connection *producer;
 static tarn_connection *consumer;
 
-static void connect_here(void)
+static void connect_on_device(void)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     char name[56];
 
-    device = unit_device();
     options.flags = TARN_POOL_SHARED;
     OK(tarn_pool_create(device, &options, &pool));
     stream = test_stream();
@@ -65,6 +64,42 @@ static size_t count_connections(void)
          connection = tn_connection_next(device, connection))
         count += 1;
     return count;
+}
+
+static void connect_alone(void)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+
+    test_start();
+    options.overrun_alignment = 16;
+    OK(tarn_device_open(0, &options, &device));
+    connect_on_device();
+}
+
+static void connect_here(void)
+{
+    device = unit_device();
+    connect_on_device();
+}
+
+GROUP(alone, connect_alone)
+
+/* A block whose user's address lies behind its own. */
+TEST(alone, a_block_that_ends_with_its_pages_is_where_its_user_has_it)
+{
+    struct tn_share share;
+    uint64_t address;
+    char *block = unit_alloc(pool, 1000, stream);
+
+    ck_assert_uint_ne((uint64_t)(uintptr_t)block % 512, 0);
+    memset(block, 7, 1000); /* the simulated memory is the process's, too */
+    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, &share));
+    OK(tn_receive_open(consumer, &share, &address));
+    ck_assert_uint_eq((uint64_t)(uintptr_t)block % 512, address % 512);
+    ck_assert_mem_eq((const void *)(uintptr_t)address, block, 1000);
+    OK(tarn_free(block));
+    OK(tn_receive_close(consumer, address));
+    ck_assert_uint_eq(tn_shares_collect(device), 1);
 }
 
 GROUP(grants, connect_here)
