@@ -31,6 +31,8 @@
  * waits until the graph is gone, with its executables, its clones and the last launch. A block that
  * no captured work was named for is free at once, as outside captures.
  *
+ * Sharing: a pool of the host cannot be shared with other processes (TARN_POOL_SHARED).
+ *
  * Threads: all functions may be called from any thread, and while any stream is being captured. */
 #ifndef TARN_HOST_H
 #define TARN_HOST_H

@@ -39,7 +39,8 @@ typedef enum tarn_guard {
 
 /* The pool's blocks can be leased to other processes (share.h). A process with a lease can read and
  * write the whole chunk around the block, other blocks of the pool included. The pool's memory is
- * exportable. It never moves, is never cached, and serves no other pool. */
+ * exportable. It never moves, is never cached, and serves no other pool. The location is the
+ * device's. */
 #define TARN_POOL_SHARED UINT64_C(1)
 
 /* Make one with TARN_POOL_OPTIONS_INIT. */
@@ -85,6 +86,7 @@ typedef struct tarn_pool_options {
  *                     An option is out of range, or their size is wrong (tarn/types.h).
  *                     A peer is no device.
  *   NOT_SUPPORTED     The device has no memory of the kind that the options ask for.
+ *                     TARN_POOL_SHARED with a location of the host.
  *                     A peer cannot reach the device's memory.
  *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_pool_create(tarn_device *device,

@@ -141,7 +141,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_listener_accept(tarn_listener *listene
 TARN_API TARN_MUST_CHECK tarn_status tarn_connection_open(tarn_device *device, const char *name,
                                                           tarn_connection **connection);
 
-/* Ends a connection. NULL is allowed.
+/* Ends a connection. A consumer's end returns the leases that it never opened. NULL is allowed.
  *   INVALID_HANDLE
  *   BUSY  A call uses the connection.
  *         The consumer has a share open.
@@ -198,7 +198,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_share_block(tarn_connection *connectio
  *                     another one or damaged.
  *   NOT_SUPPORTED     The share is of another version of Tarn.
  *   STALE             The lease is over.
- *   BUSY              The producer's messages have not come in time.
+ *   BUSY              The producer's messages have not come in time, or some are still to be taken:
+ *                     a call with a timeout of 0 takes 16.
  *   NOT_PERMITTED     The producer's policy refuses this process.
  *   PEER_LOST         The connection is over. Open shares stay open.
  *   DEVICE_MEMORY, HOST_MEMORY, ADDRESS_SPACE, DEVICE_LOST, POISONED, DRIVER. */

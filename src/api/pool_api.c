@@ -42,6 +42,10 @@ static tarn_status read_properties(tarn_device *device, const tarn_pool_options 
                                       .shared = shared,
                                       .host = options->location != TARN_LOCATION_DEVICE,
                                       .registered = options->location == TARN_LOCATION_REGISTERED};
+    if (shared && settings->properties.host)
+        return tn_fail(TARN_ERR_NOT_SUPPORTED,
+                       "memory of the host is not shared: TARN_POOL_SHARED is for pools in the "
+                       "location TARN_LOCATION_DEVICE");
     if (settings->properties.registered)
         return open_registered(device, settings);
     status = tn_gpu_check_properties(&device->gpu, settings->properties);

@@ -35,15 +35,15 @@ static bool call_listener(struct tn_call *call, tarn_listener *listener, bool en
            tn_call_refuse(call, "listener");
 }
 
-static bool call_connection(struct tn_call *call, tarn_connection *connection, bool ends)
+static bool call_connection(struct tn_call *call, tarn_connection *connection)
 {
     if (!tn_call_begin(call))
         return false;
     if (!is_connection(connection) || !tn_call_pin_device(call, connection->device))
         return tn_call_refuse(call, "connection");
-    if (!ends && tn_pins_try(&connection->pins))
+    if (tn_pins_try(&connection->pins))
         call->pinned = &connection->pins;
-    return ((ends || call->pinned != NULL) && is_connection(connection)) ||
+    return (call->pinned != NULL && is_connection(connection)) ||
            tn_call_refuse(call, "connection");
 }
 
@@ -156,9 +156,10 @@ static tarn_status connect_to(tarn_device *device, const char *name, tarn_connec
     status = tn_receive_greet(made);
     tn_lock_release(&made->lock);
     if (status != TARN_OK) {
-        TARN_IGNORE(tn_connection_destroy(made)); /* nobody has the handle */
+        tn_connection_recycle(made); /* nobody has the handle */
         return status;
     }
+    tn_connection_enlist(made);
     *connection = made;
     return TARN_OK;
 }
@@ -179,7 +180,7 @@ tarn_status tarn_connection_open(tarn_device *device, const char *name,
     return tn_leave(status);
 }
 
-/* BUSY: the connection has leases. */
+/* BUSY: the connection has leases. It may get others until it is claimed. */
 static tarn_status check_unused(tarn_connection *connection)
 {
     uint64_t opened;
@@ -207,11 +208,13 @@ tarn_status tarn_connection_destroy(tarn_connection *connection)
 
     if (connection == NULL)
         return tn_call_nothing();
-    if (!call_connection(&call, connection, true))
+    if (!call_connection(&call, connection))
         return call.status;
     status = check_unused(connection);
     if (status == TARN_OK)
-        status = tn_connection_destroy(connection);
+        status = tn_connection_destroy(connection, 1);
+    if (status == TARN_OK)
+        call.pinned = NULL; /* it went with the connection */
     return tn_leave(status);
 }
 
@@ -221,7 +224,7 @@ tarn_status tarn_connection_describe(tarn_connection *connection, tarn_connectio
     tarn_status status;
     TN_CALL(call);
 
-    if (!call_connection(&call, connection, false))
+    if (!call_connection(&call, connection))
         return call.status;
     status = tn_sized_check(TN_CONNECTION_INFO, info);
     if (status != TARN_OK)
@@ -248,7 +251,7 @@ tarn_status tarn_share_block(tarn_connection *connection, void *address, tarn_sh
     tarn_status status;
     TN_CALL(call);
 
-    if (!call_connection(&call, connection, false))
+    if (!call_connection(&call, connection))
         return call.status;
     if (share == NULL)
         return tn_bad_argument("share is NULL: there is nowhere to put the share");
@@ -292,7 +295,7 @@ tarn_status tarn_share_open(tarn_connection *connection, const tarn_share *share
     tarn_status status;
     TN_CALL(call);
 
-    if (!call_connection(&call, connection, false))
+    if (!call_connection(&call, connection))
         return call.status;
     if (share == NULL || address == NULL)
         return tn_bad_argument("share or address is NULL");
@@ -312,7 +315,7 @@ tarn_status tarn_share_close(tarn_connection *connection, void *address)
 {
     TN_CALL(call);
 
-    if (!call_connection(&call, connection, false))
+    if (!call_connection(&call, connection))
         return call.status;
     if (connection->is_producer)
         return tn_bad_argument("the connection is a producer's: the consumer closes shares");

@@ -7,6 +7,7 @@
 #include "share/channel.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -68,13 +69,15 @@ tarn_status tn_channel_listen(const char *name, int *listening)
     struct sockaddr_un address;
     socklen_t bytes;
     int made;
+    bool is_bound;
     tarn_status status = make_address(name, &address, &bytes);
 
     if (status == TARN_OK)
         status = make_socket(&made);
     if (status != TARN_OK)
         return status;
-    if (bind(made, (const struct sockaddr *)&address, bytes) == 0 && listen(made, BACKLOG) == 0) {
+    is_bound = bind(made, (const struct sockaddr *)&address, bytes) == 0;
+    if (is_bound && listen(made, BACKLOG) == 0) {
         *listening = made;
         return TARN_OK;
     }
@@ -84,8 +87,17 @@ tarn_status tn_channel_listen(const char *name, int *listening)
                                            name)
                                  : tn_fail(TARN_ERR_NOT_SUPPORTED, "nothing can listen at '%s': %s",
                                            name, strerror(errno));
+    if (is_bound)
+        tn_channel_unlink(name);
     tn_channel_close(&made);
     return status;
+}
+
+void tn_channel_unlink(const char *name)
+{
+    TN_ASSERT(name[0] != '\0');
+    if (name[0] != '@')
+        (void)unlink(name);
 }
 
 tarn_status tn_channel_accept(int listening, int *channel)

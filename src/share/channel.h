@@ -18,6 +18,9 @@
  *   NOT_SUPPORTED: the system refuses, and the sentence says why */
 TARN_MUST_CHECK tarn_status tn_channel_listen(const char *name, int *listening);
 
+/* Removes the path of a listening socket that ends; an abstract name goes with the socket. */
+void tn_channel_unlink(const char *name);
+
 /* The next connected socket. BUSY: none; LIMIT: no descriptor is left; NOT_SUPPORTED */
 TARN_MUST_CHECK tarn_status tn_channel_accept(int listening, int *channel);
 

@@ -27,14 +27,6 @@ uint64_t tn_share_random(void)
     return number;
 }
 
-static void enlist(tarn_device *device, tarn_connection *connection)
-{
-    tn_lock_acquire(&device->lock);
-    connection->next = device->connections;
-    device->connections = connection;
-    tn_lock_release(&device->lock);
-}
-
 static void leave_list(tarn_device *device, tarn_connection *connection)
 {
     tarn_connection **link = &device->connections;
@@ -70,21 +62,52 @@ tarn_status tn_connection_create(tarn_device *device, int channel, const char *n
     made->channel = channel;
     made->tables = (struct tn_tables){.grants_file = -1, .returns_file = -1};
     memcpy(made->name, name, strlen(name));
-    tn_pins_open(&made->pins);
-    enlist(device, made);
-    atomic_store(&made->magic, TN_CONNECTION_MAGIC);
     *connection = made;
     return TARN_OK;
 }
 
-bool tn_connection_close(tarn_connection *connection)
+void tn_connection_enlist(tarn_connection *connection)
+{
+    tarn_device *device = connection->device;
+
+    TN_ASSERT(tn_lock_none_held() && atomic_load(&connection->magic) == 0);
+    atomic_store(&connection->magic, TN_CONNECTION_MAGIC);
+    tn_pins_open(&connection->pins);
+    tn_lock_acquire(&device->lock);
+    connection->next = device->connections;
+    device->connections = connection;
+    tn_lock_release(&device->lock);
+}
+
+tarn_status tn_connection_claim(tarn_connection *connection, uint64_t own)
+{
+    bool is_used;
+
+    TN_ASSERT(tn_lock_none_held() && own <= 1);
+    if (!tn_share_claim(&connection->pins, own))
+        return tn_fail(TARN_ERR_BUSY, "a call uses the connection, or ends it");
+    TN_ASSERT(atomic_load(&connection->magic) == TN_CONNECTION_MAGIC);
+    tn_lock_acquire(&connection->lock);
+    is_used = connection->consumer.opened_count > 0 || connection->producer.granted_count > 0;
+    tn_lock_release(&connection->lock);
+    if (!is_used)
+        return TARN_OK;
+    tn_connection_yield(connection);
+    return tn_fail(TARN_ERR_BUSY, "the connection has just got a lease");
+}
+
+void tn_connection_yield(tarn_connection *connection)
+{
+    tn_pins_open(&connection->pins);
+}
+
+void tn_connection_close(tarn_connection *connection, uint64_t own)
 {
     TN_ASSERT(tn_lock_none_held() && atomic_load(&connection->magic) == TN_CONNECTION_MAGIC);
-    if (!tn_pins_close(&connection->pins))
-        return false;
     atomic_store(&connection->magic, 0);
     leave_list(connection->device, connection);
-    return true;
+    if (own > 0)
+        tn_pins_drop(&connection->pins);
 }
 
 void tn_connection_recycle(tarn_connection *connection)

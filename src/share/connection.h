@@ -30,6 +30,8 @@
 
 #define TN_SHARE_NONE UINT32_MAX /* no slot, no chunk */
 
+enum { TN_SHARE_MESSAGES_MAX = 16 }; /* that are taken in a round, against floods */
+
 enum tn_connection_state {
     TN_CONNECTION_GREETING,
     TN_CONNECTION_READY,
@@ -117,6 +119,7 @@ struct tarn_connection {
     struct tn_process process; /* immutable but for its end */
     _Atomic(tarn_listener *) listener; /* the producer's; NULL: none, or it is gone */
     bool is_accepted;                  /* the program has its handle */
+    bool is_watched;                   /* the listener's descriptor tells of the process's end */
     int channel;                       /* -1: over */
     enum tn_connection_state state;
     enum tn_refusal refusal; /* why a consumer was refused; NONE: it was not */
@@ -132,15 +135,26 @@ struct tarn_connection {
 
 #define TN_CONNECTION_MAGIC 0x54436f6eULL
 
-/* A connection over the channel, in the list of its device; the channel is its own from then on.
+/* A connection over the channel, which nobody else knows; the channel goes along from then on.
  *   HOST_MEMORY: the channel stays the caller's; NOT_SUPPORTED, PEER_LOST, LIMIT: likewise */
 TARN_MUST_CHECK tarn_status tn_connection_create(tarn_device *device, int channel, const char *name,
                                                  bool is_producer, tarn_connection **connection);
 
-/* Ends the handle, and takes the connection off the list of its device. False: a call uses it. */
-bool tn_connection_close(tarn_connection *connection);
+/* Puts a filled connection in the list of its device: the handle is good, and other threads use
+ * the connection. */
+void tn_connection_enlist(tarn_connection *connection);
 
-/* Ends the rest of a closed connection, whose ends have no memory left. */
+/* Lets no further call in, for one thread alone. own: pins of the caller's, which stay.
+ *   BUSY: a call or another thread has the connection, a lease is out, or a share is open */
+TARN_MUST_CHECK tarn_status tn_connection_claim(tarn_connection *connection, uint64_t own);
+
+/* Lets calls in again, instead of the close. */
+void tn_connection_yield(tarn_connection *connection);
+
+/* Ends the handle of a claimed connection, and takes it off the list of its device; own pins go. */
+void tn_connection_close(tarn_connection *connection, uint64_t own);
+
+/* Ends the rest of a connection that is closed or was never enlisted, and has no memory left. */
 void tn_connection_recycle(tarn_connection *connection);
 
 /* Looks whether the other process is there, and parts where it has ended. Lock held. */
@@ -161,6 +175,14 @@ uint64_t tn_share_random(void);
 /* The first connection of the device, or the next one behind another, pinned; the other's pin is
  * dropped. NULL: no more. */
 tarn_connection *tn_connection_next(tarn_device *device, tarn_connection *connection);
+
+/* Closes a record's pins, for one thread alone. False: there are more than the caller's own. */
+static inline bool tn_share_claim(struct tn_pins *pins, uint64_t own)
+{
+    uint_fast64_t inside = own;
+
+    return atomic_compare_exchange_strong(&pins->word, &inside, TN_PINS_CLOSED | own);
+}
 
 static inline uint32_t tn_share_hash(uint64_t key, uint32_t count)
 {

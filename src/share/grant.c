@@ -22,6 +22,7 @@
 #include "base/host.h"
 #include "driver/mapping.h"
 #include "pools/free.h"
+#include "pools/lone.h"
 #include "pools/pending.h"
 #include "pools/visit.h"
 #include "pools/watches.h"
@@ -205,13 +206,13 @@ static tarn_status hand_over(tarn_connection *connection, struct tn_memory *memo
     return TARN_OK;
 }
 
-/* Hands the chunks of the block over; its pool is locked. */
-static tarn_status hand_all_over(tarn_connection *connection, const struct tn_block *block,
-                                 struct grant_place *place)
+/* Hands the chunks of the block over, from its user's address on; its pool is locked. */
+static tarn_status hand_all_over(tarn_connection *connection, const tarn_pool *pool,
+                                 const struct tn_block *block, struct grant_place *place)
 {
-    const uint64_t end = block->offset + block->requested;
+    uint64_t at = block->offset + (tn_lone_address(pool, block) - tn_block_address(block));
+    const uint64_t end = at + block->requested;
     uint32_t last = TN_SHARE_NONE;
-    uint64_t at = block->offset;
     tarn_status status = TARN_OK;
 
     place->count = 0;
@@ -261,7 +262,7 @@ static tarn_status find_place(tarn_connection *connection, uint64_t address,
                     "of its bytes",
                     pool->name);
     else
-        status = hand_all_over(connection, block, place);
+        status = hand_all_over(connection, pool, block, place);
     tn_pool_unlock(pool);
     return status;
 }

@@ -23,7 +23,7 @@
 #include "share/grant.h"
 #include "share/receive.h"
 
-enum { ACCEPTS_MAX = 16, MESSAGES_MAX = 16, SLOTS_DEFAULT = 4096 };
+enum { ACCEPTS_MAX = 16, SILENT_MAX = 64, SLOTS_DEFAULT = 4096 };
 
 static struct tn_records listener_records =
     TN_RECORDS_INIT_KEEPING(struct tarn_listener, next, pins);
@@ -62,8 +62,11 @@ static void name_it(tarn_listener *listener, const char *name)
                        (unsigned long long)tn_share_random());
 }
 
+/* The path goes only where it is this listener's. */
 static void close_descriptors(tarn_listener *listener)
 {
+    if (listener->socket >= 0)
+        tn_channel_unlink(listener->name);
     tn_channel_close(&listener->socket);
     tn_channel_close(&listener->poller);
 }
@@ -76,11 +79,13 @@ static bool help(tarn_device *device, size_t wanted_bytes, void *user)
     return tn_shares_collect(device) > 0;
 }
 
+/* The step comes with the first listener of the device, and goes with the device: connections of
+ * listeners that have gone are served, too. */
 static tarn_status enlist(tarn_device *device, tarn_listener *listener)
 {
-    tarn_status status = tn_callbacks_add(&device->free_callbacks, (tn_function)help, listener, 1);
+    tarn_status status = tn_callbacks_add(&device->free_callbacks, (tn_function)help, NULL, 1);
 
-    if (status != TARN_OK)
+    if (status != TARN_OK && status != TARN_ERR_WRONG_STATE) /* it is there already */
         return status;
     tn_lock_acquire(&device->lock);
     listener->next = device->listeners;
@@ -114,22 +119,31 @@ tarn_status tn_listener_create(tarn_device *device, const tarn_listener_options 
         tn_records_give(&listener_records, made);
         return status;
     }
-    tn_pins_open(&made->pins);
     atomic_store(&made->magic, TN_LISTENER_MAGIC);
+    tn_pins_open(&made->pins);
     *listener = made;
     return TARN_OK;
 }
 
-tarn_status tn_connection_destroy(tarn_connection *connection)
+/* The connection is claimed. */
+static void end_connection(tarn_connection *connection, uint64_t own)
 {
-    if (!tn_connection_close(connection))
-        return tn_fail(TARN_ERR_BUSY, "a call uses the connection");
+    TN_ASSERT(tn_lock_none_held());
+    tn_connection_close(connection, own);
     if (connection->is_producer)
         tn_grant_fini(connection);
     else
         tn_receive_fini(connection);
     tn_connection_recycle(connection);
-    return TARN_OK;
+}
+
+tarn_status tn_connection_destroy(tarn_connection *connection, uint64_t own)
+{
+    tarn_status status = tn_connection_claim(connection, own);
+
+    if (status == TARN_OK)
+        end_connection(connection, own);
+    return status;
 }
 
 /* Serving --------------------------------------------------------------------------------------- */
@@ -199,7 +213,8 @@ static void take_messages(tarn_connection *connection)
     tarn_status status = TARN_OK;
 
     tn_lock_acquire(&connection->lock);
-    for (int i = 0; i < MESSAGES_MAX && status == TARN_OK && connection->channel >= 0; i++) {
+    for (int i = 0; i < TN_SHARE_MESSAGES_MAX && status == TARN_OK && connection->channel >= 0;
+         i++) {
         status = receive(connection, &message);
         if (status == TARN_OK)
             status = take_message(connection, &message);
@@ -210,18 +225,32 @@ static void take_messages(tarn_connection *connection)
 }
 
 /* Whether the listener's connection, which the program has not accepted, may go: because the
- * connection is over, or with the listener (all). */
-static bool is_over(const tarn_listener *listener, tarn_connection *connection, bool all)
+ * connection is over, or because the listener is gone (NULL). */
+static bool is_over(const tarn_listener *listener, tarn_connection *connection)
 {
     bool over;
 
-    if (atomic_load(&connection->listener) != listener)
+    if (!connection->is_producer || atomic_load(&connection->listener) != listener)
         return false;
     tn_lock_acquire(&connection->lock);
     over = !connection->is_accepted && connection->producer.granted_count == 0 &&
-           (all || connection->state >= TN_CONNECTION_PARTED);
+           (listener == NULL || connection->state >= TN_CONNECTION_PARTED);
     tn_lock_release(&connection->lock);
     return over;
+}
+
+/* Ends a pinned connection that is over, with the pin. False: another thread has a pin, and a later
+ * round ends the connection; or it is not over. */
+static bool end_if_over(const tarn_listener *listener, tarn_connection *connection)
+{
+    if (!is_over(listener, connection) || tn_connection_claim(connection, 1) != TARN_OK)
+        return false;
+    if (!is_over(listener, connection)) { /* it was accepted meanwhile */
+        tn_connection_yield(connection);
+        return false;
+    }
+    end_connection(connection, 1);
+    return true;
 }
 
 static uint64_t serve(tarn_connection *connection)
@@ -237,20 +266,17 @@ static uint64_t serve(tarn_connection *connection)
     return 0;
 }
 
-/* Destroys connections of the listener which are over. all: the listener ends, and all connections
- * without an accept go. */
-static void drop(tarn_device *device, const tarn_listener *listener, bool all)
+/* Destroys connections of the listener which are over; of NULL, all those without an accept whose
+ * listener is gone. */
+static void drop(tarn_device *device, const tarn_listener *listener)
 {
     tarn_connection *connection = tn_connection_next(device, NULL);
 
     while (connection != NULL) {
-        const bool gone = is_over(listener, connection, all);
-        tarn_connection *over = connection;
-
-        connection = tn_connection_next(device, connection);
-        if (gone)
-            TARN_IGNORE(tn_connection_destroy(
-                over)); /* or a call uses the connection, and a later round ends both */
+        if (end_if_over(listener, connection))
+            connection = tn_connection_next(device, NULL); /* the place in the list is lost */
+        else
+            connection = tn_connection_next(device, connection);
     }
 }
 
@@ -261,9 +287,39 @@ uint64_t tn_shares_collect(tarn_device *device)
     for (tarn_connection *connection = tn_connection_next(device, NULL); connection != NULL;
          connection = tn_connection_next(device, connection))
         ended += serve(connection);
+    drop(device, NULL);
     return ended;
 }
 
+/* Refuses and ends a connection that nobody else knows. */
+static void turn_away(tarn_connection *connection, enum tn_refusal refusal)
+{
+    TN_ASSERT(tn_lock_none_held());
+    tn_lock_acquire(&connection->lock);
+    refuse(connection, refusal);
+    tn_lock_release(&connection->lock);
+    tn_connection_recycle(connection);
+}
+
+/* How many consumers of the listener have not greeted. */
+static uint32_t count_silent(const tarn_listener *listener)
+{
+    uint32_t count = 0;
+
+    TN_ASSERT(tn_lock_none_held());
+    for (tarn_connection *connection = tn_connection_next(listener->device, NULL);
+         connection != NULL; connection = tn_connection_next(listener->device, connection)) {
+        if (atomic_load(&connection->listener) != listener)
+            continue;
+        tn_lock_acquire(&connection->lock);
+        count += connection->state == TN_CONNECTION_GREETING;
+        tn_lock_release(&connection->lock);
+    }
+    return count;
+}
+
+/* A connection is enlisted once the policy has agreed and all is filled in: from then on other
+ * threads serve it. */
 static tarn_status welcome(tarn_listener *listener, int channel)
 {
     tarn_connection *made;
@@ -277,17 +333,39 @@ static tarn_status welcome(tarn_listener *listener, int channel)
     made->producer.slot_count = listener->slot_count;
     made->producer.chunk_count = listener->chunk_count;
     atomic_store(&made->listener, listener);
-    tn_lock_acquire(&made->lock);
+    if (!is_permitted(listener, &made->process)) {
+        turn_away(made, TN_REFUSAL_POLICY);
+        return TARN_OK;
+    }
+    if (count_silent(listener) >= SILENT_MAX) {
+        turn_away(made, TN_REFUSAL_LIMIT);
+        return TARN_OK;
+    }
     status = watch_descriptor(listener->poller, channel);
     if (status == TARN_OK)
         status = watch_descriptor(listener->poller, made->process.descriptor);
-    tn_lock_release(&made->lock);
-    if (status == TARN_OK && is_permitted(listener, &made->process))
-        return TARN_OK;
-    tn_lock_acquire(&made->lock);
-    refuse(made, status == TARN_OK ? TN_REFUSAL_POLICY : TN_REFUSAL_LIMIT);
-    tn_lock_release(&made->lock);
+    made->is_watched = status == TARN_OK;
+    if (status == TARN_OK)
+        tn_connection_enlist(made);
+    else
+        turn_away(made, TN_REFUSAL_LIMIT);
     return status;
+}
+
+/* The end of a process stays readable for ever, and was heard. */
+static void stop_watching(const tarn_listener *listener)
+{
+    for (tarn_connection *connection = tn_connection_next(listener->device, NULL);
+         connection != NULL; connection = tn_connection_next(listener->device, connection)) {
+        if (atomic_load(&connection->listener) != listener)
+            continue;
+        tn_lock_acquire(&connection->lock);
+        if (connection->is_watched && connection->state == TN_CONNECTION_GONE) {
+            (void)epoll_ctl(listener->poller, EPOLL_CTL_DEL, connection->process.descriptor, NULL);
+            connection->is_watched = false;
+        }
+        tn_lock_release(&connection->lock);
+    }
 }
 
 tarn_status tn_listener_progress(tarn_listener *listener)
@@ -302,7 +380,8 @@ tarn_status tn_listener_progress(tarn_listener *listener)
             status = welcome(listener, channel);
     }
     (void)tn_shares_collect(listener->device);
-    drop(listener->device, listener, false);
+    stop_watching(listener);
+    drop(listener->device, listener);
     return status == TARN_ERR_BUSY ? TARN_OK : status;
 }
 
@@ -352,14 +431,14 @@ static void leave_list(tarn_listener *listener)
 
 tarn_status tn_listener_destroy(tarn_listener *listener)
 {
-    tarn_device *device = listener->device;
+    tarn_device *device;
 
-    TN_ASSERT(tn_lock_none_held() && atomic_load(&listener->magic) == TN_LISTENER_MAGIC);
-    if (!tn_pins_close(&listener->pins))
-        return tn_fail(TARN_ERR_BUSY, "a call uses the listener");
+    TN_ASSERT(tn_lock_none_held());
+    if (!tn_share_claim(&listener->pins, 0))
+        return tn_fail(TARN_ERR_BUSY, "a call uses the listener, or ends it");
+    TN_ASSERT(atomic_load(&listener->magic) == TN_LISTENER_MAGIC);
+    device = listener->device;
     atomic_store(&listener->magic, 0);
-    TARN_IGNORE(tn_callbacks_remove(&device->free_callbacks, (tn_function)help, listener));
-    drop(device, listener, true);
     leave_list(listener);
     for (tarn_connection *connection = tn_connection_next(device, NULL); connection != NULL;
          connection = tn_connection_next(device, connection)) {
@@ -367,9 +446,8 @@ tarn_status tn_listener_destroy(tarn_listener *listener)
 
         (void)atomic_compare_exchange_strong(&connection->listener, &its, NULL);
     }
+    drop(device, NULL); /* what another thread serves now goes with a later collect */
     close_descriptors(listener);
-    if (listener->name[0] != '@')
-        (void)unlink(listener->name);
     tn_records_give(&listener_records, listener);
     return TARN_OK;
 }

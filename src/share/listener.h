@@ -26,14 +26,15 @@ struct tarn_listener {
 
 #define TN_LISTENER_MAGIC 0x544c7374ULL
 
-/* Ends a connection without leases. BUSY: a call uses it */
-TARN_MUST_CHECK tarn_status tn_connection_destroy(tarn_connection *connection);
+/* Ends a connection. own: pins of the caller's, which go, too.
+ *   BUSY: a call or another thread has the connection, a lease is out, or a share is open */
+TARN_MUST_CHECK tarn_status tn_connection_destroy(tarn_connection *connection, uint64_t own);
 
 /* options: checked. As tarn_listener_create. */
 TARN_MUST_CHECK tarn_status tn_listener_create(tarn_device *device,
                                                const tarn_listener_options *options,
                                                tarn_listener **listener);
-/* BUSY: a call uses the listener */
+/* BUSY: a call uses the listener, or another thread ends it */
 TARN_MUST_CHECK tarn_status tn_listener_destroy(tarn_listener *listener);
 
 /* As tarn_listener_progress. No lock held. */
@@ -42,8 +43,8 @@ TARN_MUST_CHECK tarn_status tn_listener_progress(tarn_listener *listener);
 /* The oldest connection that is READY and not accepted, which is accepted now; NULL: none. */
 tarn_connection *tn_listener_accept(tarn_listener *listener);
 
-/* Takes messages and ends leases of all connections of the device; returns how many have ended. No
- * lock held. */
+/* Takes messages and ends leases of all connections of the device; returns how many have ended.
+ * Connections go whose listener went before their accept. No lock held. */
 uint64_t tn_shares_collect(tarn_device *device);
 
 #endif

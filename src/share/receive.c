@@ -158,6 +158,19 @@ static struct tn_given_run *find_run(struct tn_consumer *consumer, const struct 
 
 /* Messages -------------------------------------------------------------------------------------- */
 
+static void free_arrays(struct tn_consumer *consumer)
+{
+    TN_ASSERT(consumer->opened_count == 0);
+    tn_host_free(consumer->chunks);
+    tn_host_free(consumer->runs);
+    tn_host_free(consumer->opened);
+    tn_host_free(consumer->heads);
+    consumer->chunks = NULL;
+    consumer->runs = NULL;
+    consumer->opened = NULL;
+    consumer->heads = NULL;
+}
+
 static bool make_arrays(struct tn_consumer *consumer, const struct tn_message *message)
 {
     consumer->chunks = tn_host_alloc(message->chunk_count, sizeof(struct tn_given_chunk *));
@@ -177,14 +190,18 @@ static tarn_status take_welcome(tarn_connection *connection, const struct tn_mes
 
     if (connection->state != TN_CONNECTION_GREETING)
         return tn_fail(TARN_ERR_PEER_LOST, "the other process has greeted twice");
-    if (!make_arrays(&connection->consumer, message))
+    if (!make_arrays(&connection->consumer, message)) {
+        free_arrays(&connection->consumer); /* all or none are there */
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a connection");
+    }
     status = tn_tables_open(&connection->tables, descriptors[0], descriptors[1],
                             message->slot_count, message->chunk_count);
     descriptors[0] = -1;
     descriptors[1] = -1;
-    if (status != TARN_OK)
+    if (status != TARN_OK) {
+        free_arrays(&connection->consumer);
         return status;
+    }
     tn_tables_close_files(&connection->tables);
     connection->id = message->connection_id;
     connection->state = TN_CONNECTION_READY;
@@ -260,7 +277,8 @@ void tn_receive_messages(tarn_connection *connection)
     tarn_status status = TARN_OK;
 
     TN_ASSERT(tn_lock_is_held(&connection->lock) && !connection->is_producer);
-    while (status == TARN_OK && connection->channel >= 0) {
+    for (int i = 0; i < TN_SHARE_MESSAGES_MAX && status == TARN_OK && connection->channel >= 0;
+         i++) {
         int descriptors[TN_SHARE_DESCRIPTORS_MAX] = {-1, -1};
 
         status = tn_channel_receive(connection->channel, &message, descriptors);
@@ -452,7 +470,20 @@ tarn_status tn_receive_close(tarn_connection *connection, uint64_t address)
                    (unsigned long long)address);
 }
 
-/* The memory of the producer goes from this process. */
+/* Returns all granted leases; none is open. Those that come later end with the process. */
+static void return_all(struct tn_tables *tables)
+{
+    for (uint32_t slot = 0; tables->returns != NULL && slot < tables->slot_count; slot++) {
+        uint64_t word = atomic_load_explicit(&tables->grants[slot].word, memory_order_acquire);
+        uint32_t generation = (uint32_t)(word >> 32);
+
+        if (word == tn_slot_word(generation, TN_SLOT_GRANTED))
+            atomic_store_explicit(&tables->returns[slot],
+                                  tn_slot_word(generation, TN_SLOT_RETURNED), memory_order_release);
+    }
+}
+
+/* The memory of the producer goes from this process, and then the leases go. */
 void tn_receive_fini(tarn_connection *connection)
 {
     struct tn_consumer *consumer = &connection->consumer;
@@ -465,8 +496,6 @@ void tn_receive_fini(tarn_connection *connection)
         if (consumer->chunks[id] != NULL)
             forget_chunk(connection, id);
     }
-    tn_host_free(consumer->chunks);
-    tn_host_free(consumer->runs);
-    tn_host_free(consumer->opened);
-    tn_host_free(consumer->heads);
+    return_all(&connection->tables);
+    free_arrays(consumer);
 }

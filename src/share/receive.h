@@ -12,13 +12,13 @@
 TARN_MUST_CHECK tarn_status tn_receive_greet(tarn_connection *connection);
 void tn_receive_fini(tarn_connection *connection); /* no lock held */
 
-/* Takes all messages, parts at a bad message, and forgets chunks which the producer no longer has.
+/* Takes some messages, parts at a bad message, and forgets chunks which the producer no longer has.
  * Lock held. */
 void tn_receive_messages(tarn_connection *connection);
 
 /* Opens a share of this connection, and tells the address of the block.
  *   INVALID_ARGUMENT: the share is another connection's; STALE: the lease is over
- *   BUSY: its chunks have not come yet; PEER_LOST
+ *   BUSY: its chunks have not come yet, or not been taken: a call takes some messages; PEER_LOST
  *   ADDRESS_SPACE, DEVICE_MEMORY, HOST_MEMORY, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_receive_open(tarn_connection *connection,
                                             const struct tn_share *share, uint64_t *address);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Blocks shared with another process: leased, opened, closed, and their memory afterwards. */
+#include <poll.h>
+
 #include "support/partner.h"
 #include "support/world.h"
 
@@ -138,6 +140,31 @@ TEST(shares, the_death_of_the_consumer_ends_its_leases)
     block = filled(1, 1);
     STATUS(TARN_ERR_PEER_LOST, tarn_share_block(with.connection, block, &share));
     OK(tarn_free(block));
+}
+
+static bool is_readable(int descriptor)
+{
+    struct pollfd asked = {.fd = descriptor, .events = POLLIN};
+
+    return poll(&asked, 1, 0) == 1;
+}
+
+TEST(shares, the_descriptor_tells_of_a_death_until_progress_has_heard)
+{
+    int64_t deadline = test_deadline();
+    int descriptor;
+
+    OK(tarn_listener_descriptor(with.listener, &descriptor));
+    OK(tarn_listener_progress(with.listener));
+    ck_assert(!is_readable(descriptor));
+    test_partner_kill(&partner);
+    while (!is_readable(descriptor) && test_pause(deadline))
+        continue;
+    while (describe().state != TARN_CONNECTION_GONE && test_pause(deadline))
+        continue;
+    ck_assert(is_readable(descriptor));
+    OK(tarn_listener_progress(with.listener));
+    ck_assert(!is_readable(descriptor));
 }
 
 /* L4, L5: an id leads to other memory only once the first is gone, and each open to its own block. */

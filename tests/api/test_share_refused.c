@@ -176,6 +176,18 @@ TEST(calls, arguments_out_of_their_range)
     ck_assert_untouched(address);
 }
 
+TEST(calls, pools_of_the_host_are_not_shared)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    tarn_pool *pool = UNTOUCHED;
+
+    options.flags = TARN_POOL_SHARED;
+    for (options.location = TARN_LOCATION_HOST; options.location <= TARN_LOCATION_REGISTERED;
+         options.location++)
+        REFUSE(TARN_ERR_NOT_SUPPORTED, "host", tarn_pool_create(world.device, &options, &pool));
+    ck_assert_untouched(pool);
+}
+
 TEST(calls, blocks_that_cannot_be_shared)
 {
     void *other = test_alloc(world.pool, MIB, world.stream);
