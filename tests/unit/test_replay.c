@@ -581,7 +581,7 @@ TEST_LOOP(replay, a_replay_on_a_stream_that_is_being_captured_is_refused_at_once
     tarn_graph *two = on_captured[_i].second ? adding(10) : NULL;
     uint64_t before;
 
-    pool->replay_order = on_captured[_i].order;
+    pool->replay_order = (uint8_t)on_captured[_i].order;
     OK(tn_graph_replay(one, stream));
     test_synchronize(stream);
     if (on_captured[_i].gone) {
