@@ -202,8 +202,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_share_block(tarn_connection *connectio
  *                     a call with a timeout of 0 takes 16.
  *   NOT_PERMITTED     The producer's policy refuses this process.
  *   PEER_LOST         The connection is over. Open shares stay open.
- *   LIMIT             The process has no file descriptor left for a message, which stays for a later
- *                     call.
+ *   LIMIT             The process has no file descriptor left for a message, and the message
+ *                     stays for another call.
  *   DEVICE_MEMORY, HOST_MEMORY, ADDRESS_SPACE, DEVICE_LOST, POISONED, DRIVER. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_share_open(tarn_connection *connection,
                                                      const tarn_share *share, uint64_t timeout_ns,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The buffer for descriptors has room for more than a message may bring. The system drops the
- * others, and sets a flag. Descriptors of a bad message are closed here. A message is first looked at:
- * one whose descriptors find no room stays for a later call.
+ * others, and sets a flag. Descriptors of a bad message are closed here. A message is read without
+ * its removal first: one whose descriptors find no room stays for a later call.
  *
  * Trade-offs: no name is unlinked before its bind. The program removes a path left by a dead
  * process. An abstract name goes with the socket. */

@@ -108,7 +108,7 @@ struct tn_consumer {
     struct tn_opened *opened;       /* by slot */
     uint32_t *heads;                /* of slots by hash of their address */
     uint64_t opened_count;          /* slots that are open */
-    /* A message that could not be taken, for lack of host memory or descriptors, comes again first: */
+    /* A message that could not be taken, for lack of memory or descriptors, comes again first: */
     struct tn_message kept;
     int kept_files[TN_SHARE_DESCRIPTORS_MAX];
     bool has_kept;
