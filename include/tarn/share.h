@@ -93,8 +93,9 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_listener_create(tarn_device *device,
                                                           const tarn_listener_options *options,
                                                           tarn_listener **listener);
 
-/* Ends the listener, and the connections that were not accepted. Accepted ones go on. NULL is
- * allowed.
+/* Ends the listener, and the connections that were not accepted. Accepted ones go on. A connection
+ * that another thread serves just then ends with the next tarn_share_collect; until then the device
+ * does not close. NULL is allowed.
  *   INVALID_HANDLE
  *   BUSY  A call uses the listener. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_listener_destroy(tarn_listener *listener);
