@@ -93,8 +93,9 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_listener_create(tarn_device *device,
                                                           const tarn_listener_options *options,
                                                           tarn_listener **listener);
 
-/* Ends the listener, and the connections that were not accepted. Accepted ones go on. NULL is
- * allowed.
+/* Ends the listener, and the connections that were not accepted. Accepted ones go on. A connection
+ * that another thread serves just then ends with the next tarn_share_collect; until then the device
+ * does not close. NULL is allowed.
  *   INVALID_HANDLE
  *   BUSY  A call uses the listener. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_listener_destroy(tarn_listener *listener);
@@ -202,6 +203,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_share_block(tarn_connection *connectio
  *                     a call with a timeout of 0 takes 16.
  *   NOT_PERMITTED     The producer's policy refuses this process.
  *   PEER_LOST         The connection is over. Open shares stay open.
+ *   LIMIT             The process has no file descriptor left for a message, and the message
+ *                     stays for another call.
  *   DEVICE_MEMORY, HOST_MEMORY, ADDRESS_SPACE, DEVICE_LOST, POISONED, DRIVER. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_share_open(tarn_connection *connection,
                                                      const tarn_share *share, uint64_t timeout_ns,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The buffer for descriptors has room for more than a message may bring. The system drops the
- * others, and sets a flag. Descriptors of a bad message are closed here.
+ * others, and sets a flag. Descriptors of a bad message are closed here. A message is read without
+ * its removal first: one whose descriptors find no room stays for a later call.
  *
  * Trade-offs: no name is unlinked before its bind. The program removes a path left by a dead
  * process. An abstract name goes with the socket. */
@@ -234,7 +235,7 @@ tarn_status tn_channel_receive(int channel, struct tn_message *message,
                             .msg_controllen = sizeof control};
     int came[ROOM];
     size_t count;
-    ssize_t length = recvmsg(channel, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t length = recvmsg(channel, &header, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     tarn_status status;
 
     if (length < 0 && (errno == EAGAIN || errno == EINTR))
@@ -245,6 +246,8 @@ tarn_status tn_channel_receive(int channel, struct tn_message *message,
     if (length == 0 && count == 0)
         return tn_fail(TARN_ERR_PEER_LOST, "the other process has closed the connection");
     status = check(&header, bytes, (size_t)length, count, message);
+    if (status != TARN_ERR_LIMIT)
+        (void)recv(channel, NULL, 0, MSG_DONTWAIT); /* the message goes */
     if (status == TARN_OK)
         memcpy(descriptors, came, count * sizeof(int));
     for (size_t i = 0; status != TARN_OK && i < count; i++)

@@ -36,7 +36,7 @@ TARN_MUST_CHECK tarn_status tn_channel_send(int channel, const struct tn_message
 
 /* Receives a good message; its descriptors become the caller's.
  *   BUSY: none; PEER_LOST: the other end is closed, or has sent a bad message;
- *   LIMIT: no descriptor is left to receive another */
+ *   LIMIT: no descriptor is left to receive another, and the message stays */
 TARN_MUST_CHECK tarn_status tn_channel_receive(int channel, struct tn_message *message,
                                                int descriptors[TN_SHARE_DESCRIPTORS_MAX]);
 

@@ -108,6 +108,11 @@ struct tn_consumer {
     struct tn_opened *opened;       /* by slot */
     uint32_t *heads;                /* of slots by hash of their address */
     uint64_t opened_count;          /* slots that are open */
+    /* A message that could not be taken, for lack of memory or descriptors, comes again first: */
+    struct tn_message kept;
+    int kept_files[TN_SHARE_DESCRIPTORS_MAX];
+    bool has_kept;
+    tarn_status lacks; /* why the last round has left a message; OK: it has not */
 };
 
 struct tarn_connection {

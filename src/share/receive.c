@@ -271,6 +271,38 @@ static void forget_retired(tarn_connection *connection)
     }
 }
 
+/* The message that was kept, or the next one. */
+static tarn_status next_message(tarn_connection *connection, struct tn_message *message,
+                                int descriptors[TN_SHARE_DESCRIPTORS_MAX])
+{
+    struct tn_consumer *consumer = &connection->consumer;
+
+    if (!consumer->has_kept)
+        return tn_channel_receive(connection->channel, message, descriptors);
+    *message = consumer->kept;
+    memcpy(descriptors, consumer->kept_files, sizeof consumer->kept_files);
+    consumer->has_kept = false;
+    return TARN_OK;
+}
+
+/* Keeps a message that was received, and may be taken with more memory or descriptors. */
+static void keep(struct tn_consumer *consumer, const struct tn_message *message,
+                 int descriptors[TN_SHARE_DESCRIPTORS_MAX])
+{
+    TN_ASSERT(!consumer->has_kept);
+    consumer->kept = *message;
+    for (size_t i = 0; i < TN_SHARE_DESCRIPTORS_MAX; i++) {
+        consumer->kept_files[i] = descriptors[i];
+        descriptors[i] = -1;
+    }
+    consumer->has_kept = true;
+}
+
+static bool is_shortage(tarn_status status)
+{
+    return status == TARN_ERR_LIMIT || status == TARN_ERR_HOST_MEMORY;
+}
+
 void tn_receive_messages(tarn_connection *connection)
 {
     struct tn_message message;
@@ -281,13 +313,19 @@ void tn_receive_messages(tarn_connection *connection)
          i++) {
         int descriptors[TN_SHARE_DESCRIPTORS_MAX] = {-1, -1};
 
-        status = tn_channel_receive(connection->channel, &message, descriptors);
-        if (status == TARN_OK)
+        status = next_message(connection, &message, descriptors);
+        if (status == TARN_OK) {
             status = take_message(connection, &message, descriptors);
+            if (is_shortage(status) && descriptors[0] >= 0)
+                keep(&connection->consumer, &message, descriptors);
+            else if (is_shortage(status))
+                status = TARN_ERR_PEER_LOST; /* the message has gone */
+        }
         tn_channel_close(&descriptors[0]);
         tn_channel_close(&descriptors[1]);
     }
-    if (status != TARN_OK && status != TARN_ERR_BUSY)
+    connection->consumer.lacks = is_shortage(status) ? status : TARN_OK;
+    if (status != TARN_OK && status != TARN_ERR_BUSY && !is_shortage(status))
         tn_connection_part(connection);
     tn_connection_look(connection);
     if (connection->state == TN_CONNECTION_READY)
@@ -421,6 +459,10 @@ tarn_status tn_receive_open(tarn_connection *connection, const struct tn_share *
     if (status == TARN_ERR_BUSY) {
         tn_receive_messages(connection);
         status = open_share(connection, share, address);
+        if (status == TARN_ERR_BUSY && connection->consumer.lacks != TARN_OK)
+            status = tn_fail(connection->consumer.lacks,
+                             "no host memory or file descriptor is left to take the other "
+                             "process's messages");
     }
     tn_lock_release(&connection->lock);
     return status;
@@ -496,6 +538,8 @@ void tn_receive_fini(tarn_connection *connection)
         if (consumer->chunks[id] != NULL)
             forget_chunk(connection, id);
     }
+    for (size_t i = 0; consumer->has_kept && i < TN_SHARE_DESCRIPTORS_MAX; i++)
+        tn_channel_close(&consumer->kept_files[i]);
     return_all(&connection->tables);
     free_arrays(consumer);
 }

@@ -19,6 +19,7 @@ void tn_receive_messages(tarn_connection *connection);
 /* Opens a share of this connection, and tells the address of the block.
  *   INVALID_ARGUMENT: the share is another connection's; STALE: the lease is over
  *   BUSY: its chunks have not come yet, or not been taken: a call takes some messages; PEER_LOST
+ *   LIMIT: no descriptor is left to take messages, which stay
  *   ADDRESS_SPACE, DEVICE_MEMORY, HOST_MEMORY, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_receive_open(tarn_connection *connection,
                                             const struct tn_share *share, uint64_t *address);

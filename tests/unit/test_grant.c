@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "share/channel.h"
@@ -54,6 +55,18 @@ static void *leased(struct tn_share *share)
     OK(tarn_free(block));
     ck_assert_int_eq(unit_block(block)->state, TN_BLOCK_PENDING);
     return block;
+}
+
+static size_t count_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    size_t count = 0;
+
+    ck_assert_ptr_nonnull(folder);
+    while (readdir(folder) != NULL)
+        count += 1;
+    (void)closedir(folder);
+    return count;
 }
 
 static size_t count_connections(void)
@@ -318,13 +331,15 @@ TEST(grants, a_round_of_the_consumer_takes_some_messages_of_many)
     OK(tarn_connection_destroy(producer));
 }
 
-TEST(grants, a_consumer_without_host_memory_for_its_arrays_has_none)
+/* The arrays and the chunk of a connection: a shortage that passes does not end it. */
+TEST(grants, a_consumer_without_host_memory_takes_the_message_later)
 {
     char name[56];
 
     OK(tarn_listener_name(listener, name));
     for (uint64_t nth = 1; nth <= 4; nth++) {
         tarn_connection *other;
+        size_t before;
 
         OK(tarn_connection_open(device, name, &other));
         OK(tn_connection_claim(other, 0));
@@ -334,12 +349,65 @@ TEST(grants, a_consumer_without_host_memory_for_its_arrays_has_none)
         tn_lock_acquire(&other->lock);
         tn_receive_messages(other);
         ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
-        ck_assert_int_eq(other->state, TN_CONNECTION_PARTED);
+        ck_assert_int_eq(other->state, TN_CONNECTION_GREETING);
         ck_assert_ptr_null(other->consumer.heads);
         tn_lock_release(&other->lock);
         STATUS(TARN_ERR_NOT_OURS, tarn_share_close(other, listener));
+        before = count_descriptors();
+        OK(tarn_share_collect(device, NULL));
+        ck_assert_int_eq(other->state, TN_CONNECTION_READY);
+        ck_assert_uint_eq(count_descriptors(), before - 2); /* of the tables */
         OK(tarn_connection_destroy(other));
     }
+}
+
+TEST(grants, a_chunk_that_finds_no_host_memory_comes_again)
+{
+    struct tn_share share;
+    void *block = unit_alloc(pool, 4096, stream);
+    tarn_status status = TARN_ERR_HOST_MEMORY;
+    uint64_t refused = 0;
+    uint64_t address;
+
+    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, &share));
+    for (uint64_t nth = 1; status != TARN_OK; nth++) {
+        (void)tn_host_plan_fault(nth, false);
+        status = tn_receive_open(consumer, &share, &address);
+        refused += tn_host_plan_fault(0, false);
+        ck_assert(status == TARN_OK || status == TARN_ERR_HOST_MEMORY);
+        ck_assert_int_eq(consumer->state, TN_CONNECTION_READY);
+    }
+    ck_assert_uint_gt(refused, 1);
+    OK(tn_receive_close(consumer, address));
+}
+
+static void set_descriptors(rlim_t count)
+{
+    struct rlimit limit;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = count != 0 ? count : limit.rlim_max;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+TEST(grants, a_chunk_that_finds_no_descriptor_comes_again)
+{
+    struct tn_share share;
+    void *block = unit_alloc(pool, 4096, stream);
+    tarn_status status;
+    uint64_t address;
+    int next;
+
+    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, &share));
+    next = dup(0);
+    ck_assert_int_eq(close(next), 0);
+    set_descriptors((rlim_t)next);
+    status = tn_receive_open(consumer, &share, &address);
+    set_descriptors(0);
+    ck_assert_int_eq(status, TARN_ERR_LIMIT);
+    ck_assert_int_eq(consumer->state, TN_CONNECTION_READY);
+    OK(tn_receive_open(consumer, &share, &address));
+    OK(tn_receive_close(consumer, address));
 }
 
 TEST(grants, a_listener_that_could_not_be_made_leaves_no_path)
@@ -398,18 +466,6 @@ TEST(grants, a_listener_has_64_connections_that_have_not_greeted)
         tn_channel_close(&silent[i]);
     OK(tarn_listener_progress(listener));
     ck_assert_uint_eq(count_connections(), 2);
-}
-
-static size_t count_descriptors(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    size_t count = 0;
-
-    ck_assert_ptr_nonnull(folder);
-    while (readdir(folder) != NULL)
-        count += 1;
-    (void)closedir(folder);
-    return count;
 }
 
 /* A hostile consumer sends what only a producer may. */
