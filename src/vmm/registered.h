@@ -62,7 +62,7 @@ void tn_registered_fini(struct tn_registered *registered);
 TARN_MUST_CHECK tarn_status tn_registered_add(struct tn_registered *registered, uint64_t base,
                                               uint64_t bytes);
 
-/* The same for the first 16 MiB of each slot, of slots that lie side by side: one piece in each. */
+/* The same for the first 16 MiB of each of several slots side by side, a piece in each. */
 TARN_MUST_CHECK tarn_status tn_registered_add_slots(struct tn_registered *registered, uint64_t base,
                                                     uint64_t slot_count);
 
