@@ -193,5 +193,8 @@ tarn_status tn_pool_allocate(tarn_pool *pool, const struct tn_request *request, 
 
     TN_ASSERT(tn_lock_none_held());
     TN_ASSERT(request->requested > 0 && (request->alignment & (request->alignment - 1)) == 0);
+    if (pool->in_host != tn_order_equal(request->order, TN_ORDER_HOST))
+        return tn_fail(TARN_ERR_INVALID_HANDLE,
+                       "the pool was destroyed during the call, and its record is another's");
     return tn_ladder_run(pool, try_allocate, &attempt, request->requested, address);
 }

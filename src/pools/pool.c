@@ -98,7 +98,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     atomic_store(&made->replays, replays);
     atomic_store(&made->replay_stream_id, 0);
     made->replay_order = (uint8_t)settings->replay_order;
-    made->in_host = settings->properties.host;
+    atomic_store(&made->in_host, settings->properties.host);
     atomic_store(&made->released, false);
     atomic_store(&made->is_default, settings->is_default);
     made->share_captured = settings->share_captured;

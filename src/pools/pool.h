@@ -173,7 +173,7 @@ struct tarn_pool {
      * also reset under the pool's lock when a single graph is left. */
     atomic_uint_fast64_t replay_stream_id;
     uint8_t replay_order;   /* tarn_replay_order; immutable */
-    bool in_host;           /* Immutable: its memory is the host's. */
+    atomic_bool in_host;    /* Immutable: its memory is the host's. */
     atomic_bool released;   /* the handle is given up */
     atomic_bool is_default; /* immutable */
     bool share_captured;    /* Immutable: work outside captures may take free memory of graphs. */
