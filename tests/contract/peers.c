@@ -350,7 +350,7 @@ CASE_BODY(waits)
 {
     struct pair pair = begin();
     (void)contract_kernels();
-    struct contract_busy busy = contract_busy_begin();
+    struct contract_busy busy = contract_busy_begin_for(UINT64_C(2000000000));
     SET_UP(cuCtxSetCurrent(pair.other));
     GIVES(SUCCESS, cuCtxSynchronize());
     SET_UP(cuCtxSetCurrent(pair.own));
