@@ -68,21 +68,21 @@ TEST(room, the_machine_has_so_much_available)
 TEST(room, a_group_of_version_2_has_its_limit_less_what_it_uses)
 {
     put("/proc/meminfo", "MemAvailable: 8000000 kB\n");
-    put("/proc/self/cgroup", "0::/work/job\n");
-    put("/sys/fs/cgroup/work/job/memory.max", "1000000\n");
-    put("/sys/fs/cgroup/work/job/memory.current", "300000\n");
+    put("/proc/self/cgroup", "0::/jobs/job\n");
+    put("/sys/fs/cgroup/jobs/job/memory.max", "1000000\n");
+    put("/sys/fs/cgroup/jobs/job/memory.current", "300000\n");
     expect_group(700000);
-    put("/sys/fs/cgroup/work/job/memory.stat", "anon 5\ninactive_file 100000\nactive_file 7\n");
+    put("/sys/fs/cgroup/jobs/job/memory.stat", "anon 5\ninactive_file 100000\nactive_file 7\n");
     expect_group(800000);
 }
 
 TEST(room, the_groups_above_count_too)
 {
-    put("/proc/self/cgroup", "0::/work/job\n");
-    put("/sys/fs/cgroup/work/job/memory.max", "max\n");
-    put("/sys/fs/cgroup/work/job/memory.current", "300000\n");
-    put("/sys/fs/cgroup/work/memory.max", "900000\n");
-    put("/sys/fs/cgroup/work/memory.current", "850000\n");
+    put("/proc/self/cgroup", "0::/jobs/job\n");
+    put("/sys/fs/cgroup/jobs/job/memory.max", "max\n");
+    put("/sys/fs/cgroup/jobs/job/memory.current", "300000\n");
+    put("/sys/fs/cgroup/jobs/memory.max", "900000\n");
+    put("/sys/fs/cgroup/jobs/memory.current", "850000\n");
     expect_group(50000);
     put("/sys/fs/cgroup/memory.max", "1000\n");
     put("/sys/fs/cgroup/memory.current", "1001\n");

@@ -17,7 +17,7 @@
 #include "sim/exec/exec.h"
 #include "sim/entry/fault.h"
 #include "sim/heap/mempool.h"
-#include "sim/work/op_run.h"
+#include "sim/run/op_run.h"
 #include "sim/entry/settings.h"
 #include "sim/stream/stream.h"
 #include "sim/graph/user_object.h"

@@ -18,7 +18,7 @@
 #include "sim/core/cost.h"
 #include "sim/stream/event.h"
 #include "sim/heap/graph_memory.h"
-#include "sim/work/op_run.h"
+#include "sim/run/op_run.h"
 
 #define PLAIN_FLAGS                                                                                \
     ((uint64_t)(TN_CU_GRAPH_INSTANTIATE_AUTO_FREE_ON_LAUNCH |                                      \

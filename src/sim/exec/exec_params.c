@@ -9,7 +9,7 @@
 #include "sim/exec/exec.h"
 #include "sim/exec/node_params.h"
 #include "sim/exec/update.h"
-#include "sim/work/op_run.h"
+#include "sim/run/op_run.h"
 
 /* The copy of a node in a private graph, or in a graph inside; NULL when neither has it. */
 static struct tn_sim_node *find_copy(const struct tn_sim_graph *graph, uintptr_t origin)

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "sim/exec/exec.h"
-#include "sim/work/op_run.h"
+#include "sim/run/op_run.h"
 
 #define MAX_LANES 32
 

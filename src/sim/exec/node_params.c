@@ -14,10 +14,10 @@
 
 #include "sim/stream/event.h"
 #include "sim/heap/graph_alloc.h"
-#include "sim/work/launch.h"
-#include "sim/work/words.h"
+#include "sim/run/launch.h"
+#include "sim/run/words.h"
 #include "sim/code/module.h"
-#include "sim/work/op_run.h"
+#include "sim/run/op_run.h"
 
 #define LAST_NODE_TYPE TN_CU_NODE_CONDITIONAL
 

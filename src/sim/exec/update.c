@@ -15,7 +15,7 @@
 #include "sim/exec/exec.h"
 #include "sim/heap/graph_memory.h"
 #include "sim/memory/space.h"
-#include "sim/work/op_run.h"
+#include "sim/run/op_run.h"
 
 /* -- Operations -- */
 

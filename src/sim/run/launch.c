@@ -8,7 +8,7 @@
  *
  * Trade-offs. Registers, and shared memory that the kernel itself declares, count against no
  * limit. */
-#include "sim/work/launch.h"
+#include "sim/run/launch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

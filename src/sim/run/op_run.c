@@ -11,17 +11,17 @@
  * child graphs, ...) is done once reached. Words are waited for and written in words.c.
  *
  * Trade-offs. A kernel's pages are the union of all devices' rights (rights.c). */
-#include "sim/work/op_run.h"
+#include "sim/run/op_run.h"
 
 #include <string.h>
 
-#include "sim/work/check.h"
+#include "sim/run/check.h"
 #include "sim/heap/graph_memory.h"
 #include "sim/stream/guard.h"
 #include "sim/code/module.h"
 #include "sim/heap/rights.h"
 #include "sim/memory/space.h"
-#include "sim/work/words.h"
+#include "sim/run/words.h"
 
 /* The occasion on which the memory of work is looked at. */
 enum occasion {

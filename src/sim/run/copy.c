@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "sim/stream/capture.h"
-#include "sim/work/op_run.h"
+#include "sim/run/op_run.h"
 #include "sim/memory/space.h"
 #include "sim/stream/stream.h"
 

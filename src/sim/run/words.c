@@ -14,7 +14,7 @@
  * Trade-offs. No flag of a write is accepted, as by the driver measured. A flush of others' writes
  * is refused, since the device measured cannot do it. A wait sees a processor's write at most
  * LONGEST_NS late; a GPU needs 16 us. */
-#include "sim/work/words.h"
+#include "sim/run/words.h"
 
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -25,8 +25,8 @@
 #include "sim/stream/clock.h"
 #include "sim/stream/guard.h"
 #include "sim/stream/stream.h"
-#include "sim/work/check.h"
-#include "sim/work/op_run.h"
+#include "sim/run/check.h"
+#include "sim/run/op_run.h"
 
 #define EVERYONE 0x7fffffff /* sleepers to be woken */
 #define MOST 256            /* a batch has fewer operations */

@@ -14,7 +14,7 @@
  * of a sector is not found. Memory that the host or another process can write counts as written.
  * The checker does not see writes by which a program follows a device address itself, which no
  * program could do on a GPU. */
-#include "sim/work/check.h"
+#include "sim/run/check.h"
 
 #include <stdlib.h>
 #include <string.h>
