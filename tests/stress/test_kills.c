@@ -29,6 +29,7 @@
 #include "base/ring_file.h"
 #include "heap/history.h"
 #include "observe/retell.h"
+#include "support/apart.h"
 #include "support/cuda.h"
 
 SUITE("what is left of killed processes")
@@ -263,6 +264,7 @@ static _Noreturn void run_until_killed(void)
     pthread_t thread;
 
     is_program = true;
+    test_apart(-1);
     options.history_bytes = (size_t)64 << (10 + seed % 5);
     test_start();
     OK(tarn_device_open(0, &options, &device));

@@ -22,6 +22,7 @@
 
 #include "driver/open.h"
 #include "share/pad.h"
+#include "support/apart.h"
 #include "support/pass.h"
 #include "support/world.h"
 
@@ -273,6 +274,7 @@ _Noreturn static void be_rank(const struct plan *plan, unsigned int number, int 
     static struct rank rank;
     char byte = 'r';
 
+    test_apart(channel);
     rank.plan = plan;
     rank.number = number;
     rank.channel = channel;

@@ -26,6 +26,7 @@
 #include "share/channel.h"
 #include "share/process.h"
 #include "share/tables.h"
+#include "support/apart.h"
 #include "support/cuda.h"
 #include "vmm/imports.h"
 
@@ -411,6 +412,8 @@ static pid_t begin(bool is_producer, uint64_t seed, bool is_killed)
     pid_t child = fork();
 
     ck_assert_int_ge(child, 0);
+    if (child == 0)
+        test_apart(-1);
     if (child == 0 && is_producer)
         produce(seed, is_killed);
     if (child == 0)
