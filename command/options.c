@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/contract.h"
 #include "say.h"
 
 enum { EVENTS = 20 };
@@ -72,14 +73,19 @@ static bool set_option(struct options *options, int letter, const char *argument
     return true;
 }
 
-static bool has_operands(struct options *options, int count, char **arguments, bool operand)
+static bool has_operands(struct options *options, int count, char **arguments, unsigned operands)
 {
-    if (operand && optind >= count) {
-        (void)say(ANSWER_WRONG, "%s needs a PID or a FILE; try \"tarn help\"", arguments[0]);
-        return false;
+    const char **const places[OPTIONS_OPERANDS_MAX] = {&options->what, &options->other};
+
+    TN_ASSERT(operands <= OPTIONS_OPERANDS_MAX);
+    for (unsigned i = 0; i < operands; i++) {
+        if (optind >= count) {
+            (void)say(ANSWER_WRONG, "%s needs %s; try \"tarn help\"", arguments[0],
+                      operands == 1 ? "a PID or a FILE" : "two of PID or FILE");
+            return false;
+        }
+        *places[i] = arguments[optind++];
     }
-    if (operand)
-        options->what = arguments[optind++];
     if (optind < count) {
         (void)say(ANSWER_WRONG, "%s does not take \"%s\"; try \"tarn help\"", arguments[0],
                   arguments[optind]);
@@ -107,7 +113,7 @@ static bool refuse(char **arguments, int letter)
 }
 
 bool options_read(struct options *options, int count, char **arguments, const char *known,
-                  bool operand)
+                  unsigned operands)
 {
     int letter;
 
@@ -120,5 +126,5 @@ bool options_read(struct options *options, int count, char **arguments, const ch
         if (!set_option(options, letter, optarg))
             return false;
     }
-    return has_operands(options, count, arguments, operand);
+    return has_operands(options, count, arguments, operands);
 }
