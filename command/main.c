@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "convert.h"
 #include "diff.h"
 #include "dump.h"
 #include "leaks.h"
@@ -19,6 +20,7 @@ static const char usage[] =
     "       tarn leaks PID|FILE [--pool N] [--top N] [--debug FOLDER] [--json] [-o FILE]\n"
     "       tarn diff  PID|FILE PID|FILE [--pool N] [--top N] [--debug FOLDER] [--json]\n"
     "                  [-o FILE]\n"
+    "       tarn convert PID|FILE --to FORMAT [--debug FOLDER] [-o FILE]\n"
     "       tarn record [-o FILE] [--log SIZE] [--stacks KIND] [--sample SIZE] [--]\n"
     "                  PROGRAM [ARGUMENT...]\n"
     "       tarn help | --help | --version\n"
@@ -27,6 +29,7 @@ static const char usage[] =
     "dump   the live blocks of a process, by pool and by stack, and its last events\n"
     "leaks  the live blocks by the stack of their allocation, worst first\n"
     "diff   what the second has more than the first, by pool, tag and stack, most growth first\n"
+    "convert a file of other tools: FORMAT is chrome\n"
     "record runs a program, and keeps its history in a file\n"
     "\n"
     "  --events N       so many events, the last ones; 20 where none is named\n"
@@ -52,10 +55,9 @@ struct subcommand {
 };
 
 static const struct subcommand subcommands[] = {
-    {"list", "oj", 0, list_run},
-    {"dump", "ojeptbd", 1, dump_run},
-    {"leaks", "ojptd", 1, leaks_run},
-    {"diff", "ojptd", 2, diff_run},
+    {"list", "oj", 0, list_run},        {"dump", "ojeptbd", 1, dump_run},
+    {"leaks", "ojptd", 1, leaks_run},   {"diff", "ojptd", 2, diff_run},
+    {"convert", "ofd", 1, convert_run},
 };
 
 static enum answer print(const char *text)

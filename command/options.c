@@ -12,10 +12,15 @@
 enum { EVENTS = 20 };
 
 static const struct option all[] = {
-    {"output", required_argument, NULL, 'o'}, {"json", no_argument, NULL, 'j'},
-    {"events", required_argument, NULL, 'e'}, {"pool", required_argument, NULL, 'p'},
-    {"top", required_argument, NULL, 't'},    {"block", required_argument, NULL, 'b'},
-    {"debug", required_argument, NULL, 'd'},  {NULL, 0, NULL, 0},
+    {"output", required_argument, NULL, 'o'},
+    {"json", no_argument, NULL, 'j'},
+    {"events", required_argument, NULL, 'e'},
+    {"pool", required_argument, NULL, 'p'},
+    {"top", required_argument, NULL, 't'},
+    {"block", required_argument, NULL, 'b'},
+    {"debug", required_argument, NULL, 'd'},
+    {"to", required_argument, NULL, 'f'},
+    {NULL, 0, NULL, 0},
 };
 
 /* Digits alone, or 0x and digits. */
@@ -40,6 +45,10 @@ static bool set_option(struct options *options, int letter, const char *argument
     if (letter == 'o') {
         options->out = argument;
         return *argument != '\0' || (say(ANSWER_WRONG, "-o needs the name of a file"), false);
+    }
+    if (letter == 'f') {
+        options->format = argument;
+        return true;
     }
     if (letter == 'd') {
         options->debug = argument;
