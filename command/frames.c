@@ -112,6 +112,42 @@ void frames_print(struct history *history, struct symbols *symbols, uint64_t sta
     }
 }
 
+/* The text of one frame, with its end; no longer than the room. */
+static void write_key(char *key, size_t room, const struct history *history, uint64_t frame)
+{
+    char build_id[HISTORY_BUILD_ID_BYTES];
+    const struct tn_module *module;
+    struct tn_title_text title;
+
+    if ((frame & TN_STACK_TITLE) != 0) {
+        (void)snprintf(key, room, "%c%s\n",
+                       tn_stack_title_of(frame, TN_STACK_LABEL) != 0 ? 'l' : 'i',
+                       read_title(history, frame, &title));
+        return;
+    }
+    module = history_module_at(history, frame - 1);
+    if (module == NULL) {
+        (void)snprintf(key, room, "a%" PRIx64 "\n", frame);
+        return;
+    }
+    history_print_build_id(build_id, module);
+    (void)snprintf(key, room, "m%s %s %" PRIx64 "\n", short_name(module->path), build_id,
+                   frame - module->start + module->offset);
+}
+
+void frames_key(char key[FRAMES_KEY_BYTES], struct history *history, uint64_t stack)
+{
+    struct tn_stack frames;
+    const char *none = read_stack(history, stack, &frames);
+    size_t used = 0;
+
+    (void)snprintf(key, FRAMES_KEY_BYTES, "%s", none != NULL ? none : "");
+    for (size_t i = 0; i < frames.count && used + 1 < FRAMES_KEY_BYTES; i++) {
+        write_key(key + used, FRAMES_KEY_BYTES - used, history, frames.frames[i]);
+        used += strlen(key + used);
+    }
+}
+
 static void put_known(struct json *json, const char *key, const char *text)
 {
     if (text[0] != '\0')

@@ -14,7 +14,13 @@
 void frames_print(struct history *history, struct symbols *symbols, uint64_t stack, FILE *file,
                   int indent);
 
-/* The same as an array of objects under the key "frames". */
+enum { FRAMES_KEY_BYTES = 1 << 16 };
+
+/* Writes a text that is the same for the same stack of another history: titles, and places in files
+ * with their build ids. A longer one is cut. */
+void frames_key(char key[FRAMES_KEY_BYTES], struct history *history, uint64_t stack);
+
+/* The same frames as frames_print's, as an array of objects under the key "frames". */
 void frames_to_json(struct history *history, struct symbols *symbols, uint64_t stack,
                     struct json *json);
 

@@ -47,11 +47,18 @@ static void put_text(FILE *file, const char *text)
     (void)fputc('"', file);
 }
 
+static bool is_packed(const struct json *json)
+{
+    return json->packed_depth > 0 && json->depth > json->packed_depth;
+}
+
 /* What stands before each value. */
 static void put_key(struct json *json, const char *key)
 {
-    if (json->depth > 0)
-        (void)fprintf(json->file, "%s\n%*s", json->is_first ? "" : ",", (int)json->depth, "");
+    if (json->depth > 0 && !json->is_first)
+        (void)fputc(',', json->file);
+    if (json->depth > 0 && !is_packed(json))
+        (void)fprintf(json->file, "\n%*s", (int)json->depth, "");
     json->is_first = false;
     if (key == NULL)
         return;
@@ -69,9 +76,11 @@ void json_begin(struct json *json, const char *key, char bracket)
 
 void json_end(struct json *json, char bracket)
 {
+    const bool was_packed = is_packed(json);
+
     TN_ASSERT(json->depth > 0);
     json->depth -= 1;
-    if (!json->is_first)
+    if (!json->is_first && !was_packed)
         (void)fprintf(json->file, "\n%*s", (int)json->depth, "");
     (void)fputc(bracket, json->file);
     json->is_first = false;
@@ -104,6 +113,12 @@ void json_text(struct json *json, const char *key, const char *value)
         put_text(json->file, value);
     else
         (void)fputs("null", json->file);
+}
+
+void json_raw(struct json *json, const char *key, const char *value)
+{
+    put_key(json, key);
+    (void)fputs(value, json->file);
 }
 
 void json_bool(struct json *json, const char *key, bool value)

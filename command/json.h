@@ -13,7 +13,8 @@
 struct json {
     FILE *file;
     unsigned depth;
-    bool is_first; /* of the object or array that is open */
+    bool is_first;         /* of the object or array that is open */
+    unsigned packed_depth; /* what is deeper stands in one line; 0: nothing does */
 };
 
 void json_begin(struct json *json, const char *key, char bracket); /* '{' or '[' */
@@ -22,6 +23,7 @@ void json_number(struct json *json, const char *key, uint64_t value);
 void json_decimal(struct json *json, const char *key, double value);
 void json_address(struct json *json, const char *key, uint64_t value);
 void json_text(struct json *json, const char *key, const char *value); /* NULL: null */
+void json_raw(struct json *json, const char *key, const char *value);  /* as it is */
 void json_bool(struct json *json, const char *key, bool value);
 
 #endif

@@ -18,22 +18,40 @@ static int compare(uint64_t left, uint64_t right)
     return (left > right) - (left < right);
 }
 
-static int compare_stacks(const void *a, const void *b)
+static uint64_t key_of(const struct tn_told_block *block, enum live_key key)
+{
+    switch (key) {
+    case LIVE_BY_STACK:
+        return block->stack;
+    case LIVE_BY_POOL:
+        return block->pool;
+    default:
+        return block->tag;
+    }
+}
+
+static int compare_blocks(const void *a, const void *b, enum live_key key)
 {
     const struct tn_told_block *left = a;
     const struct tn_told_block *right = b;
 
-    return left->stack != right->stack ? compare(left->stack, right->stack)
-                                       : compare(left->sequence, right->sequence);
+    return key_of(left, key) != key_of(right, key) ? compare(key_of(left, key), key_of(right, key))
+                                                   : compare(left->sequence, right->sequence);
+}
+
+static int compare_stacks(const void *a, const void *b)
+{
+    return compare_blocks(a, b, LIVE_BY_STACK);
 }
 
 static int compare_pools(const void *a, const void *b)
 {
-    const struct tn_told_block *left = a;
-    const struct tn_told_block *right = b;
+    return compare_blocks(a, b, LIVE_BY_POOL);
+}
 
-    return left->pool != right->pool ? compare(left->pool, right->pool)
-                                     : compare(left->sequence, right->sequence);
+static int compare_tags(const void *a, const void *b)
+{
+    return compare_blocks(a, b, LIVE_BY_TAG);
 }
 
 /* Worst first: by what they stand for. */
@@ -73,17 +91,19 @@ static void add(struct live_group *group, const struct tn_told_block *block, uin
 bool live_group(struct live_groups *groups, struct tn_told *told, enum live_key key,
                 const uint64_t *pool, uint64_t sample_bytes, struct history *history)
 {
+    int (*const compares[LIVE_KEYS])(const void *, const void *) = {compare_stacks, compare_pools,
+                                                                    compare_tags};
     bool is_chosen = false; /* the group's blocks, for stacks */
 
+    TN_ASSERT(key < LIVE_KEYS);
     *groups = (struct live_groups){.all = tn_host_alloc(told->count + 1, sizeof *groups->all)};
     if (groups->all == NULL)
         return false;
     if (told->count > 0)
-        qsort(told->blocks, told->count, sizeof *told->blocks,
-              key == LIVE_BY_STACK ? compare_stacks : compare_pools);
+        qsort(told->blocks, told->count, sizeof *told->blocks, compares[key]);
     for (size_t i = 0; i < told->count; i++) {
         const struct tn_told_block *block = &told->blocks[i];
-        const uint64_t block_key = key == LIVE_BY_STACK ? block->stack : block->pool;
+        const uint64_t block_key = key_of(block, key);
 
         if (pool != NULL && block->pool != *pool)
             continue;

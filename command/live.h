@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* live.h -- the live blocks of a history, by the stacks of their allocations and by pools. */
+/* live.h -- the live blocks of a history, by the stacks of their allocations, by pools and by tags. */
 #ifndef TARN_COMMAND_LIVE_H
 #define TARN_COMMAND_LIVE_H
 
@@ -11,7 +11,7 @@
 #include "observe/retell.h"
 
 struct live_group {
-    uint64_t key; /* the stack's number, or the pool's */
+    uint64_t key; /* the stack's number, the pool's, or the tag */
     uint64_t blocks;
     uint64_t bytes;
     uint64_t requested;
@@ -31,7 +31,7 @@ struct live_groups {
     struct live_group total;
 };
 
-enum live_key { LIVE_BY_STACK, LIVE_BY_POOL };
+enum live_key { LIVE_BY_STACK, LIVE_BY_POOL, LIVE_BY_TAG, LIVE_KEYS };
 
 /* The pool's blocks alone, or those of all pools (NULL). sample_bytes: of how many bytes, in the mean,
  * an allocation has a stack. history: where the stacks are; NULL: none is a label alone, which an

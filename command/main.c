@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "convert.h"
+#include "diff.h"
 #include "dump.h"
 #include "leaks.h"
 #include "list.h"
@@ -16,6 +18,9 @@ static const char usage[] =
     "       tarn dump  PID|FILE [--events N] [--pool N] [--block ADDRESS] [--top N]\n"
     "                  [--debug FOLDER] [--json] [-o FILE]\n"
     "       tarn leaks PID|FILE [--pool N] [--top N] [--debug FOLDER] [--json] [-o FILE]\n"
+    "       tarn diff  PID|FILE PID|FILE [--pool N] [--top N] [--debug FOLDER] [--json]\n"
+    "                  [-o FILE]\n"
+    "       tarn convert PID|FILE --to FORMAT [--debug FOLDER] [-o FILE]\n"
     "       tarn record [-o FILE] [--log SIZE] [--stacks KIND] [--sample SIZE] [--]\n"
     "                  PROGRAM [ARGUMENT...]\n"
     "       tarn help | --help | --version\n"
@@ -23,6 +28,8 @@ static const char usage[] =
     "list   the histories of this user: of processes that run, and of killed ones\n"
     "dump   the live blocks of a process, by pool and by stack, and its last events\n"
     "leaks  the live blocks by the stack of their allocation, worst first\n"
+    "diff   what the second has more than the first, by pool, tag and stack, most growth first\n"
+    "convert a file of other tools: FORMAT is chrome\n"
     "record runs a program, and keeps its history in a file\n"
     "\n"
     "  --events N       so many events, the last ones; 20 where none is named\n"
@@ -43,14 +50,14 @@ static const char usage[] =
 struct subcommand {
     const char *name;
     const char *known; /* of options.h */
-    bool operand;
+    unsigned operands;
     enum answer (*run)(const struct options *options);
 };
 
 static const struct subcommand subcommands[] = {
-    {"list", "oj", false, list_run},
-    {"dump", "ojeptbd", true, dump_run},
-    {"leaks", "ojptd", true, leaks_run},
+    {"list", "oj", 0, list_run},        {"dump", "ojeptbd", 1, dump_run},
+    {"leaks", "ojptd", 1, leaks_run},   {"diff", "ojptd", 2, diff_run},
+    {"convert", "ofd", 1, convert_run},
 };
 
 static enum answer print(const char *text)
@@ -81,7 +88,7 @@ int main(int count, char **arguments)
         if (strcmp(arguments[1], subcommand->name) != 0)
             continue;
         if (!options_read(&options, count - 1, arguments + 1, subcommand->known,
-                          subcommand->operand))
+                          subcommand->operands))
             return ANSWER_WRONG;
         return (int)subcommand->run(&options);
     }

@@ -6,15 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/contract.h"
 #include "say.h"
 
 enum { EVENTS = 20 };
 
 static const struct option all[] = {
-    {"output", required_argument, NULL, 'o'}, {"json", no_argument, NULL, 'j'},
-    {"events", required_argument, NULL, 'e'}, {"pool", required_argument, NULL, 'p'},
-    {"top", required_argument, NULL, 't'},    {"block", required_argument, NULL, 'b'},
-    {"debug", required_argument, NULL, 'd'},  {NULL, 0, NULL, 0},
+    {"output", required_argument, NULL, 'o'},
+    {"json", no_argument, NULL, 'j'},
+    {"events", required_argument, NULL, 'e'},
+    {"pool", required_argument, NULL, 'p'},
+    {"top", required_argument, NULL, 't'},
+    {"block", required_argument, NULL, 'b'},
+    {"debug", required_argument, NULL, 'd'},
+    {"to", required_argument, NULL, 'f'},
+    {NULL, 0, NULL, 0},
 };
 
 /* Digits alone, or 0x and digits. */
@@ -39,6 +45,10 @@ static bool set_option(struct options *options, int letter, const char *argument
     if (letter == 'o') {
         options->out = argument;
         return *argument != '\0' || (say(ANSWER_WRONG, "-o needs the name of a file"), false);
+    }
+    if (letter == 'f') {
+        options->format = argument;
+        return true;
     }
     if (letter == 'd') {
         options->debug = argument;
@@ -72,14 +82,19 @@ static bool set_option(struct options *options, int letter, const char *argument
     return true;
 }
 
-static bool has_operands(struct options *options, int count, char **arguments, bool operand)
+static bool has_operands(struct options *options, int count, char **arguments, unsigned operands)
 {
-    if (operand && optind >= count) {
-        (void)say(ANSWER_WRONG, "%s needs a PID or a FILE; try \"tarn help\"", arguments[0]);
-        return false;
+    const char **const places[OPTIONS_OPERANDS_MAX] = {&options->what, &options->other};
+
+    TN_ASSERT(operands <= OPTIONS_OPERANDS_MAX);
+    for (unsigned i = 0; i < operands; i++) {
+        if (optind >= count) {
+            (void)say(ANSWER_WRONG, "%s needs %s; try \"tarn help\"", arguments[0],
+                      operands == 1 ? "a PID or a FILE" : "two of PID or FILE");
+            return false;
+        }
+        *places[i] = arguments[optind++];
     }
-    if (operand)
-        options->what = arguments[optind++];
     if (optind < count) {
         (void)say(ANSWER_WRONG, "%s does not take \"%s\"; try \"tarn help\"", arguments[0],
                   arguments[optind]);
@@ -107,7 +122,7 @@ static bool refuse(char **arguments, int letter)
 }
 
 bool options_read(struct options *options, int count, char **arguments, const char *known,
-                  bool operand)
+                  unsigned operands)
 {
     int letter;
 
@@ -120,5 +135,5 @@ bool options_read(struct options *options, int count, char **arguments, const ch
         if (!set_option(options, letter, optarg))
             return false;
     }
-    return has_operands(options, count, arguments, operand);
+    return has_operands(options, count, arguments, operands);
 }

@@ -8,9 +8,11 @@
 #include <stdint.h>
 
 struct options {
-    const char *what;  /* PID or FILE; NULL: none */
-    const char *out;   /* NULL: standard output */
-    const char *debug; /* a folder of debug information; NULL: the system's alone */
+    const char *what;   /* PID or FILE; NULL: none */
+    const char *other;  /* the second one; NULL: none */
+    const char *format; /* NULL: none */
+    const char *out;    /* NULL: standard output */
+    const char *debug;  /* a folder of debug information; NULL: the system's alone */
     bool as_json;
     bool has_top;
     bool by_pool;
@@ -21,10 +23,12 @@ struct options {
     uint64_t address;
 };
 
-/* The options that a subcommand knows, as letters of "ojeptbd": out, json, events, pool, top, block, debug. A
- * subcommand with operand takes one PID or FILE. arguments begin with the subcommand. False: it was
- * said what is wrong. */
+enum { OPTIONS_OPERANDS_MAX = 2 };
+
+/* The options that a subcommand knows, as letters of "ojeptbdf": out, json, events, pool, top, block, debug, to.
+ * operands: how many of PID or FILE it takes. arguments begin with the subcommand. False: it was said
+ * what is wrong. */
 bool options_read(struct options *options, int count, char **arguments, const char *known,
-                  bool operand);
+                  unsigned operands);
 
 #endif

@@ -4,7 +4,7 @@ _tarn() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} options
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W 'list dump leaks record help --help --version' -- "$word"))
+        COMPREPLY=($(compgen -W 'list dump leaks diff convert record help --help --version' -- "$word"))
         return
     fi
     case $before in
@@ -16,6 +16,10 @@ _tarn() {
         COMPREPLY=($(compgen -d -- "$word"))
         return
         ;;
+    --to)
+        COMPREPLY=($(compgen -W 'chrome' -- "$word"))
+        return
+        ;;
     --stacks)
         COMPREPLY=($(compgen -W 'none caller frames unwind' -- "$word"))
         return
@@ -25,7 +29,8 @@ _tarn() {
     case ${COMP_WORDS[1]} in
     list) options='--json --output' ;;
     dump) options='--json --output --events --pool --block --top --debug' ;;
-    leaks) options='--json --output --pool --top --debug' ;;
+    convert) options='--to --output --debug' ;;
+    leaks | diff) options='--json --output --pool --top --debug' ;;
     record) options='--output --log --stacks --sample' ;;
     *) return ;;
     esac

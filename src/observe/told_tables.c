@@ -19,24 +19,28 @@ bool tn_mentions_add(struct tn_mentions *mentions, const struct tn_mention *ment
     return true;
 }
 
-/* The annotations of an entry's block: the words are the block's where its number stands before and
+/* The tag and the annotations of an entry's block: the words are the block's where its number stands before and
  * behind them. False: they cannot be read. */
-static bool read_annotations(const struct tn_told_source *source, size_t offset,
-                             struct tn_told_block *block)
+static bool read_noted(const struct tn_told_source *source, size_t offset,
+                       struct tn_told_block *block)
 {
     uint64_t number;
+    uint64_t tag;
     uint64_t titles;
     const size_t at = offset + offsetof(struct tn_history_entry, noted);
+    const size_t tag_at = offset + offsetof(struct tn_history_entry, tag);
     const size_t titles_at = offset + offsetof(struct tn_history_entry, titles);
 
     if (!source->read(source->context, at, &number, sizeof number))
         return false;
     if (number != block->sequence)
         return true;
-    if (!source->read(source->context, titles_at, &titles, sizeof titles) ||
+    if (!source->read(source->context, tag_at, &tag, sizeof tag) ||
+        !source->read(source->context, titles_at, &titles, sizeof titles) ||
         !source->read(source->context, at, &number, sizeof number))
         return false;
     if (number == block->sequence) {
+        block->tag = tag;
         block->annotations[0] = (uint32_t)titles;
         block->annotations[1] = (uint32_t)(titles >> 32);
     }
@@ -67,7 +71,7 @@ static bool read_entry(const struct tn_told_source *source, size_t offset,
                                            .bytes = words[UNITS] << TN_BLOCK_BITS,
                                            .requested = words[REQUESTED],
                                            .stack = words[STACK]};
-    *readable = read_annotations(source, offset, &mention.block);
+    *readable = read_noted(source, offset, &mention.block);
     return tn_mentions_add(mentions, &mention);
 }
 

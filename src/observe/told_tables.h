@@ -22,6 +22,7 @@ struct tn_told_block {
     /* Of a live block: ids of titles, as of the reading; 0: no more. The last is the newest, where
      * there were more. */
     uint32_t annotations[TN_HISTORY_ANNOTATIONS];
+    uint64_t tag; /* of a live block, as of the reading; 0: none */
 };
 
 /* Where a history is read. */

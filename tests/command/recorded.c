@@ -4,6 +4,7 @@
  *
  *     recorded          leaks blocks, captures a graph, frees a block that the graph reads, and replays
  *     recorded churn N  allocates and frees N times, on top
+ *     recorded more     leaks five blocks with a tag, on top
  *     recorded two      opens a second device
  *     recorded brief    allocates, closes its device, and ends with status 3 */
 #include <inttypes.h>
@@ -43,6 +44,12 @@ static FRAME void leak_weights(void)
 static FRAME void leak_table(void)
 {
     (void)allocate(5000); /* line of leak_table */
+}
+
+static FRAME void leak_more(void)
+{
+    for (int i = 0; i < 5; i++)
+        CHECK(tarn_block_set_tag(allocate(20000), 77)); /* line of leak_more */
 }
 
 /* Its name is one of C++. */
@@ -101,6 +108,8 @@ int main(int count, char **arguments)
     CHECK(tarn_graph_replay(graph, stream));
     if (strcmp(mode, "churn") == 0 && count > 2)
         churn(strtoul(arguments[2], NULL, 10));
+    if (strcmp(mode, "more") == 0)
+        leak_more();
     if (strcmp(mode, "two") == 0)
         CHECK(tarn_device_open(1, NULL, &other));
     (void)printf("scratch %" PRIxPTR "\n", (uintptr_t)scratch);

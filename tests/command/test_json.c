@@ -59,3 +59,20 @@ TEST(values, are_utf_8_whatever_the_bytes)
         "\"\xc3\xa9|\\ufffd|\\ufffd\\ufffd|\\ufffd\\ufffd\\ufffd|\\ufffd\\ufffd|\xf0\x9f\x98\x80|"
         "\\ufffd\\ufffd\\ufffd\\ufffd\"");
 }
+
+TEST(values, below_a_depth_stand_in_one_line)
+{
+    json.packed_depth = 1;
+    json_begin(&json, NULL, '[');
+    for (uint64_t i = 0; i < 2; i++) {
+        json_begin(&json, NULL, '{');
+        json_raw(&json, "a", "1.5");
+        json_begin(&json, "b", '[');
+        json_number(&json, NULL, i);
+        json_number(&json, NULL, i);
+        json_end(&json, ']');
+        json_end(&json, '}');
+    }
+    json_end(&json, ']');
+    expect("[\n {\"a\": 1.5,\"b\": [0,0]},\n {\"a\": 1.5,\"b\": [1,1]}\n]\n");
+}

@@ -11,9 +11,9 @@ GROUP(groups, NULL)
 enum { SAMPLE_BYTES = 1 << 20 };
 
 static struct tn_told_block blocks[] = {
-    {1, 0x1000, 1024, 1000, 30, 1, {0}}, {2, 0x2000, 512, 100, 20, 2, {0}},
-    {3, 0x3000, 4096, 4000, 30, 2, {0}}, {4, 0x4000, 512, 300, 0, 1, {0}},
-    {5, 0x5000, 9216, 9000, 0, 1, {0}},
+    {1, 0x1000, 1024, 1000, 30, 1, {0}, 7}, {2, 0x2000, 512, 100, 20, 2, {0}, 0},
+    {3, 0x3000, 4096, 4000, 30, 2, {0}, 7}, {4, 0x4000, 512, 300, 0, 1, {0}, 0},
+    {5, 0x5000, 9216, 9000, 0, 1, {0}, 8},
 };
 
 static struct tn_told told = {.blocks = blocks, .count = sizeof blocks / sizeof blocks[0]};
@@ -49,6 +49,20 @@ TEST(groups, of_pools_have_all_blocks_of_theirs)
     ck_assert_uint_eq(groups.all[0].blocks, 3);
     ck_assert_uint_eq(groups.all[1].key, 2);
     ck_assert_uint_eq(groups.all[1].requested, 4100);
+    live_free(&groups);
+}
+
+TEST(groups, of_tags_have_all_blocks_of_theirs)
+{
+    struct live_groups groups;
+
+    ck_assert(live_group(&groups, &told, LIVE_BY_TAG, NULL, 1, NULL));
+    ck_assert_uint_eq(groups.count, 3);
+    ck_assert_uint_eq(groups.all[0].key, 8);
+    ck_assert_uint_eq(groups.all[1].key, 7);
+    ck_assert_uint_eq(groups.all[1].requested, 5000);
+    ck_assert_uint_eq(groups.all[2].key, 0);
+    ck_assert_uint_eq(groups.all[2].blocks, 2);
     live_free(&groups);
 }
 

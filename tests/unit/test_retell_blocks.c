@@ -88,6 +88,24 @@ static uint32_t title_of(const char *text)
     return tn_title_enter(&world.device->history.stacking.stacks, &title);
 }
 
+TEST(recorded, blocks_have_their_tags)
+{
+    void *block = test_malloc(1000);
+    struct tn_told told;
+
+    OK(tarn_block_set_tag(block, 7));
+    told = retell();
+    ck_assert_uint_eq(told.count, 1);
+    ck_assert_uint_eq(told.blocks[0].tag, 7);
+    tn_told_free(&told);
+    OK(tarn_free(block));
+    block = test_malloc(1000); /* the same record's */
+    told = retell();
+    ck_assert_uint_eq(told.blocks[0].tag, 0);
+    tn_told_free(&told);
+    OK(tarn_free(block));
+}
+
 TEST(recorded, blocks_have_their_annotations)
 {
     static const char *const texts[] = {"a", "b", "c", "d", "e"};

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "find.h"
+#include "formats.h"
+#include "out.h"
+#include "tale.h"
+
+struct format {
+    const char *name;
+    bool (*write)(struct tale *tale, FILE *file);
+};
+
+static const struct format formats[] = {
+    {"chrome", format_chrome},
+};
+
+static const struct format *find_format(const char *name)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        if (strcmp(formats[i].name, name) == 0)
+            return &formats[i];
+    }
+    return NULL;
+}
+
+static enum answer write_file(struct tale *tale, const struct format *format,
+                              const struct options *options)
+{
+    struct out out;
+
+    if (!out_open(&out, options->out))
+        return ANSWER_WRONG;
+    if (!format->write(tale, out.file)) {
+        out_abandon(&out);
+        return say(ANSWER_WRONG, "no memory to convert %s", tale->history.path);
+    }
+    if (!out_close(&out))
+        return ANSWER_WRONG;
+    return tale->story.count > 0 ? ANSWER_FOUND : ANSWER_NOTHING;
+}
+
+enum answer convert_run(const struct options *options)
+{
+    const struct format *format = options->format != NULL ? find_format(options->format) : NULL;
+    char path[FIND_PATH_BYTES];
+    struct tale tale;
+    enum answer answer;
+
+    if (format == NULL)
+        return say(ANSWER_WRONG, "convert needs --to, and a format of \"tarn help\"");
+    answer = tale_open(&tale, options, path);
+    if (answer != ANSWER_FOUND)
+        return answer;
+    answer = write_file(&tale, format, options);
+    tale_close(&tale);
+    return answer;
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+/* formats.h -- a history as a file of other tools. docs/command.md has what stands where.
+ *
+ * Each writer leaves errors of the file to its stream. False: no memory. */
+#ifndef TARN_COMMAND_FORMATS_H
+#define TARN_COMMAND_FORMATS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "tale.h"
+
+/* JSON of Chrome's tracing: counters, instants and slices. */
+bool format_chrome(struct tale *tale, FILE *file);
+
+#endif

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Histories as files of other tools: each pool's bytes are rebuilt from the file, and are compared
+with what the program said at 1,000 moments.
+
+TARN_COMMAND is the command, TARN_MOMENTS the program tests/command/moments.c, and TARN_RECORDED
+tests/command/recorded.c.
+"""
+
+import json
+import os
+import subprocess
+import unittest
+
+from test_command import SMALL, Case
+
+MOMENTS = os.environ["TARN_MOMENTS"]
+
+
+class Converted(Case):
+    def start_moments(self, seed=1, conf="history_bytes:4M"):
+        """What the program said at each moment: the pool, its events, its bytes; and the program."""
+        program = subprocess.Popen([MOMENTS, str(seed)], stdout=subprocess.PIPE, text=True,
+                                   env={**self.environment, "TARN_CONF": conf})
+        self.programs.append(program)
+        moments = []
+        while (line := program.stdout.readline()) != "done\n":
+            self.assertTrue(line, "the program has ended")
+            if line.startswith("moment "):
+                moments.append(tuple(map(int, line.split()[1:])))
+        self.assertEqual(len(moments), 1000)
+        return moments, program
+
+    def convert(self, program, form, **more):
+        out = self.folder / f"converted.{form}"
+        self.run_command("convert", program.pid, "--to", form, "-o", out, **more)
+        return out.read_bytes()
+
+    def compare(self, moments, samples):
+        """samples: for each pool by its number the bytes behind each event, and those requested."""
+        pools = [samples[number] for number in sorted(samples) if number > 1]  # 1: the default pool
+        self.assertEqual(len(pools), 3)
+        for pool, events, live, requested in moments:
+            self.assertEqual(pools[pool][events - 1], (live, requested), (pool, events))
+
+    def check(self, form, read):
+        """A program that runs, and the same once it was killed."""
+        moments, program = self.start_moments()
+        self.compare(moments, read(self.convert(program, form)))
+        self.kill(program)
+        self.compare(moments, read(self.convert(program, form)))
+
+
+def chrome_samples(converted):
+    samples = {}
+    for event in json.loads(converted)["traceEvents"]:
+        if event["ph"] == "C":
+            requested, rounding = event["args"]["requested"], event["args"]["rounding"]
+            samples.setdefault(int(event["name"].split()[1]), []).append(
+                (requested + rounding, requested))
+    return samples
+
+
+class Chrome(Converted):
+    def test_the_bytes_of_pools_are_those_of_the_program(self):
+        self.check("chrome", chrome_samples)
+
+    def test_captures_and_graphs_are_slices_in_the_order_of_time(self):
+        program, _ = self.start_killed()
+        events = json.loads(self.convert(program, "chrome"))["traceEvents"]
+        times = [event["ts"] for event in events]
+        self.assertEqual(times, sorted(times))
+        phases = [event["ph"] for event in events if event.get("cat") == "capture"]
+        self.assertEqual(phases, ["b", "e"])
+        names = [event["name"] for event in events if event["ph"] == "i"]
+        self.assertEqual(names.count("graph replayed"), 2)
+        self.assertEqual({event["pid"] for event in events}, {program.pid})
+
+
+class Refusals(Case):
+    def test_formats_and_files_that_are_none_are_refused(self):
+        program, _ = self.start_killed(conf=SMALL)
+        self.assertIn("--to", self.refused("convert", program.pid))
+        self.assertIn("--to", self.refused("convert", program.pid, "--to", "nothing"))
+        other = self.folder / "other"
+        other.write_bytes(b"nothing")
+        self.assertIn("no history", self.refused("convert", other, "--to", "chrome"))
+
+    def test_a_full_disk_leaves_no_file(self):
+        program, _ = self.start_killed(conf=SMALL)
+        self.assertIn("cannot be written", self.refused_into("/dev/full", program.pid, "--to", "chrome"))
+
+    def refused_into(self, path, *arguments):
+        with open(path, "wb") as out:
+            done = subprocess.run([os.environ["TARN_COMMAND"], "convert", *map(str, arguments)], stdout=out,
+                                  stderr=subprocess.PIPE, text=True, env=self.environment, check=False)
+        self.assertEqual(done.returncode, 2)
+        return done.stderr
+
+
+if __name__ == "__main__":
+    unittest.main()
