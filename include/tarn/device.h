@@ -252,6 +252,17 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_describe(tarn_device *device,
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_default_pool(tarn_device *device,
                                                               tarn_pool **pool);
 
+/* Lets another device use all of this device's memory that Tarn maps, now or later: of each pool,
+ * of pools that are made later, and of other processes (share.h). If the call fails, each pool has
+ * the same peers as before. No effect for the device itself. All users of the device have the same
+ * peers, until the last user closes it. The caller orders work on the other device: a pool knows
+ * only the streams that it is told of.
+ *   INVALID_HANDLE
+ *   INVALID_ARGUMENT  No device has this ordinal.
+ *   NOT_SUPPORTED     The other device cannot reach this device's memory.
+ *   DEVICE_LOST, POISONED, DRIVER. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_device_add_peer(tarn_device *device, int ordinal);
+
 /* Sets the most bytes of physical memory that Tarn may take of the device, mapped and cached; 0: no
  * limit. The limit may be below the taken memory: no memory goes back for it. An allocation that
  * would take more first gives cached and free memory back, and is refused if this is not enough.

@@ -7,11 +7,13 @@
 #include "api/structs.h"
 #include "base/checked.h"
 #include "base/environment.h"
+#include "driver/mapping.h"
 #include "driver/pinned.h"
 #include "observe/leaks_exit.h"
 #include "observe/pool_check.h"
 #include "pools/janitor.h"
 #include "pools/opening.h"
+#include "pools/peers.h"
 #include "pools/trackers.h"
 #include "pools/reclaim.h"
 #include "pools/sweep.h"
@@ -137,6 +139,22 @@ tarn_status tarn_host_pool(tarn_device *device, tarn_pool **pool)
     status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_device_host_pool(device, false, pool);
+    return tn_leave(status);
+}
+
+tarn_status tarn_device_add_peer(tarn_device *device, int ordinal)
+{
+    uint64_t mask = 0;
+    tarn_status status;
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
+    status = tn_call_enter(&call);
+    if (status == TARN_OK)
+        status = tn_gpu_peer_mask(&device->gpu, ordinal, &mask);
+    if (status == TARN_OK && mask != 0)
+        status = tn_peers_add_to_device(device, ordinal);
     return tn_leave(status);
 }
 

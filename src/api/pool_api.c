@@ -15,6 +15,7 @@
 #include "pools/grow.h"
 #include "pools/janitor.h"
 #include "pools/opening.h"
+#include "pools/peers.h"
 #include "pools/reclaim.h"
 #include "pools/route.h"
 #include "pools/totals.h"
@@ -166,11 +167,8 @@ tarn_status tarn_pool_add_peer(tarn_pool *pool, int ordinal)
     status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_gpu_peer_mask(&pool->device->gpu, ordinal, &mask);
-    if (status == TARN_OK && mask != 0) {
-        tn_pool_lock(pool);
-        status = tn_pool_add_peer(pool, ordinal);
-        tn_pool_unlock(pool);
-    }
+    if (status == TARN_OK && mask != 0)
+        status = tn_peers_add_to_pool(pool, ordinal);
     return tn_leave(status);
 }
 

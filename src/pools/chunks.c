@@ -415,6 +415,15 @@ void tn_chunks_reoccupy(tarn_pool *pool, struct tn_chunk *chunk)
     enter(pool, chunk);
 }
 
+/* Takes access to the chunks with an id below the limit. */
+static void remove_peer_below(tarn_pool *pool, int peer, size_t limit)
+{
+    for (size_t id = 0; id < limit; id++) {
+        if (pool->chunks.by_id[id] != NULL)
+            tn_chunk_remove_peer(pool->chunks.by_id[id], peer);
+    }
+}
+
 tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)
 {
     tarn_status status = TARN_OK;
@@ -432,10 +441,13 @@ tarn_status tn_pool_add_peer(tarn_pool *pool, int peer)
         pool->memory.peer_mask |= (uint64_t)1 << peer;
         return TARN_OK;
     }
-    while (id > 0) {
-        id -= 1;
-        if (pool->chunks.by_id[id] != NULL)
-            tn_chunk_remove_peer(pool->chunks.by_id[id], peer);
-    }
+    remove_peer_below(pool, peer, id);
     return status;
+}
+
+void tn_pool_remove_peer(tarn_pool *pool, int peer)
+{
+    TN_ASSERT(tn_pool_is_locked(pool) && (pool->memory.peer_mask >> peer & 1) != 0);
+    pool->memory.peer_mask &= ~((uint64_t)1 << peer);
+    remove_peer_below(pool, peer, pool->chunks.ids);
 }

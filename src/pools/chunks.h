@@ -54,4 +54,7 @@ void tn_chunks_remove(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapped 
  *   DEVICE_MEMORY, DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_pool_add_peer(tarn_pool *pool, int peer);
 
+/* Takes the access of a peer back. */
+void tn_pool_remove_peer(tarn_pool *pool, int peer);
+
 #endif

@@ -109,6 +109,7 @@ struct tarn_device {
     uint64_t move_limit_bytes;   /* of a growth, 0: none; immutable; see pools/moves.h */
     uint64_t
         lone_alignment; /* of addresses of lone blocks, 0: none are; immutable; see pools/lone.h */
+    uint64_t peer_mask; /* devices with access to all its memory; guarded by lock */
     struct tn_imports imports;    /* memory of other processes */
     tarn_connection *connections; /* guarded by lock; newest first */
     tarn_listener *listeners;     /* guarded by lock; newest first */

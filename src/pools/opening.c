@@ -266,6 +266,7 @@ static tarn_status open_locked(int ordinal, const tarn_device_options *options, 
     if (device->lone_alignment != 0)
         device->move_limit_bytes = 0; /* memory that moves would leave its page */
     device->check_pool = check_pool;
+    device->peer_mask = 0;
     device->null_stream = null_stream_of(options);
     tn_rounding_init(&device->rounding, options->roundup_power2_divisions);
     device->rounding.any = device->rounding.any && device->lone_alignment == 0;

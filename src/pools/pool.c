@@ -128,6 +128,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
     made->next = device->pools;
     if (made->next != NULL)
         made->next->places.previous = made;
+    made->memory.peer_mask |= device->peer_mask;
     device->pools = made;
     tn_lock_release(&device->lock);
     tn_pool_note(made, TN_NOTE_POOL_CREATED,

@@ -55,6 +55,7 @@ struct tn_pool_memory {
     struct tn_memory_properties properties; /* immutable */
     /* Devices with access to all its memory: bit i is ordinal i. Guarded by the pool's lock. */
     uint64_t peer_mask;
+    bool gains_peer;  /* the device's call under way has given it one; the DEVICE lock */
     bool lacks_piece; /* a growth found no piece ready; cleared by the reader; the pool's lock */
 };
 

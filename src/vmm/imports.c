@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Trade-offs: an address is looked up by a walk over all mapped imports, for such look-ups are of
- * failed calls and reports alone. */
+/* Trade-offs: an address is looked up by a walk over all mapped imports, for failed calls and reports
+ * alone. */
 #include "vmm/imports.h"
 
 #include <stddef.h>
@@ -17,6 +17,7 @@ void tn_imports_init(struct tn_imports *imports, struct tn_gpu *gpu, uint64_t li
     TN_ASSERT(imports->newest == NULL);
     imports->gpu = gpu;
     imports->limit_bytes = limit_bytes;
+    imports->peer_mask = 0;
     tn_lock_acquire(&imports_lock);
     imports->next = first_imports;
     first_imports = imports;
@@ -86,8 +87,8 @@ static tarn_status map(struct tn_imports *imports, struct tn_import *import)
     for (size_t i = 0; i < import->count; i++) {
         const struct tn_memory *memory = import->memories[i];
 
-        status =
-            tn_gpu_map(imports->gpu, at, memory->bytes, memory->handle, 0, memory->properties.host);
+        status = tn_gpu_map(imports->gpu, at, memory->bytes, memory->handle, imports->peer_mask,
+                            memory->properties.host);
         if (status != TARN_OK) {
             unmap_first(imports, import, base, i);
             return status;
@@ -168,6 +169,61 @@ void tn_import_leave(struct tn_imports *imports, struct tn_import *import)
         (void)shrink(imports, imports->limit_bytes);
     }
     tn_lock_release(&imports_lock);
+}
+
+/* Takes access back from the imports up to the last one, and there from the first memories. */
+static void remove_peer(struct tn_imports *imports, const struct tn_import *last, size_t count,
+                        int peer)
+{
+    const struct tn_import *import = imports->newest;
+
+    while (import != NULL) {
+        uint64_t at = import->address;
+
+        for (size_t i = 0; i < (import == last ? count : import->count); i++) {
+            tn_gpu_remove_access(imports->gpu, at, import->memories[i]->bytes, peer);
+            at += import->memories[i]->bytes;
+        }
+        import = import == last ? NULL : import->older;
+    }
+}
+
+/* *given: the number of memories with access. */
+static tarn_status add_peer(const struct tn_imports *imports, const struct tn_import *import,
+                            int peer, size_t *given)
+{
+    uint64_t at = import->address;
+    tarn_status status = TARN_OK;
+
+    for (*given = 0; *given < import->count; *given += 1) {
+        status = tn_gpu_add_access(imports->gpu, at, import->memories[*given]->bytes, peer);
+        if (status != TARN_OK)
+            break;
+        at += import->memories[*given]->bytes;
+    }
+    return status;
+}
+
+tarn_status tn_imports_add_peer(struct tn_imports *imports, int peer)
+{
+    const uint64_t mask = (uint64_t)1 << peer;
+    tarn_status status = TARN_OK;
+
+    TN_ASSERT(peer >= 0 && peer < TN_GPU_PEERS_MAX);
+    tn_lock_acquire(&imports_lock);
+    for (const struct tn_import *import = imports->newest;
+         (imports->peer_mask & mask) == 0 && status == TARN_OK && import != NULL;
+         import = import->older) {
+        size_t given;
+
+        status = add_peer(imports, import, peer, &given);
+        if (status != TARN_OK)
+            remove_peer(imports, import, given, peer);
+    }
+    if (status == TARN_OK)
+        imports->peer_mask |= mask;
+    tn_lock_release(&imports_lock);
+    return status;
 }
 
 static bool is_in(const struct tn_imports *imports, uint64_t address)

@@ -39,6 +39,7 @@ struct tn_imports {
     struct tn_imports *next;  /* of another device; guarded by the lock */
     struct tn_gpu *gpu;       /* immutable */
     uint64_t limit_bytes;     /* of unused mappings; guarded by lock */
+    uint64_t peer_mask;       /* other devices with access: bit i is ordinal i; guarded by lock */
     struct tn_import *newest; /* of mapped imports, by their last use; guarded by the lock */
     struct tn_import *oldest;
     uint64_t unused_bytes;             /* guarded by lock */
@@ -59,6 +60,10 @@ void tn_import_fini(struct tn_imports *imports, struct tn_import *import);
 TARN_MUST_CHECK tarn_status tn_import_use(struct tn_imports *imports, struct tn_import *import,
                                           uint64_t *address);
 void tn_import_leave(struct tn_imports *imports, struct tn_import *import);
+
+/* Gives a peer access to all imports, mapped now or later; all or nothing.
+ *   DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_imports_add_peer(struct tn_imports *imports, int peer);
 
 /* Whether an import of any device is mapped around the address. */
 bool tn_import_is_at(uint64_t address);

@@ -72,6 +72,7 @@ static void refuse_all(tarn_status status)
     STATUS(status, tarn_device_set_pinned_cache_limit(world.device, 0));
     STATUS(status, tarn_pool_trim_to(world.pool, 0, &freed));
     STATUS(status, tarn_pool_add_peer(world.pool, 0));
+    STATUS(status, tarn_device_add_peer(world.device, 0));
     STATUS(status, tarn_device_trim(world.device, 0, &freed));
     STATUS(status, tarn_device_collect(world.device));
     STATUS(status, tarn_device_largest(world.device, NULL, world.stream, &freed));

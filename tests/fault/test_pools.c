@@ -60,6 +60,7 @@ static void share_with_peer(void)
     STEP(ROOM | LOST, tarn_pool_malloc(POOL, 40 * MIB, 0, MAIN, &fault.out.address));
     block = fault_taken(POOL, 40 * MIB);
     test_fill(MAIN, block, 2, WORDS);
+    STEP(PEER, tarn_device_add_peer(DEVICE, 1)); /* the default pool is left */
     options.peers = peers;
     options.peer_count = 1;
     STEP(CREATE, tarn_pool_create(DEVICE, &options, &OTHER_POOL));

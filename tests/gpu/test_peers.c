@@ -105,6 +105,22 @@ TEST(peers, a_peer_added_later_reaches_what_is_mapped_and_what_comes)
     OK(tarn_free(after));
 }
 
+TEST(peers, a_peer_of_the_device_reaches_every_pool)
+{
+    void *before = test_alloc(world.pool, 38 * MIB, world.stream);
+    tarn_pool *later;
+    void *after;
+
+    OK(tarn_device_add_peer(world.device, 1));
+    expect_shared(before, 38 * MIB / 4);
+    later = test_pool("later");
+    after = test_alloc(later, 38 * MIB, world.stream);
+    expect_shared(after, 38 * MIB / 4);
+    OK(tarn_free(before));
+    OK(tarn_free(after));
+    OK(tarn_pool_destroy(later));
+}
+
 TEST(peers, access_is_added_while_a_kernel_runs)
 {
     void *block = test_alloc(world.pool, 32 * MIB, world.stream);

@@ -322,6 +322,7 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     FORKED(tarn_pool_stats(pool, &stats));
     FORKED(tarn_device_stats(pw.device, &stats));
     FORKED(tarn_device_mark(pw.device, &mark));
+    FORKED(tarn_device_add_peer(pw.device, 0));
     FORKED(tarn_device_set_limit(pw.device, 0));
     FORKED(tarn_device_default_pool(pw.device, &made));
     FORKED(tarn_pool_create(pw.device, NULL, &made));

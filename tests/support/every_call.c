@@ -237,6 +237,7 @@ static void open_again(void)
     X(tarn_device_add_tracker, NULL, (world.device, hear_nothing, &out, TARN_TRACKED_ALL))         \
     X(tarn_device_close, open_again, (out.device != NULL ? out.device : world.device))             \
     X(tarn_device_default_pool, NULL, (world.device, &out.pool))                                   \
+    X(tarn_device_add_peer, NULL, (world.device, 0))                                               \
     X(tarn_device_describe, NULL, (world.device, &out.info))                                       \
     X(tarn_device_graph_memory, NULL, (world.device, &out.memory))                                 \
     X(tarn_device_clear_history, NULL, (world.device))                                             \

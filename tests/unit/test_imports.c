@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+
 #include "driver/open.h"
 #include "unit/unit.h"
 #include "vmm/imports.h"
@@ -145,6 +147,63 @@ TEST(imports, a_run_that_cannot_be_mapped_leaves_nothing)
     refuse("cuMemAddressReserve", TN_CUDA_ERROR_OUT_OF_MEMORY, TARN_ERR_ADDRESS_SPACE);
     refuse("cuMemMap", TN_CUDA_ERROR_OUT_OF_MEMORY, TARN_ERR_DEVICE_MEMORY);
     refuse("cuMemSetAccess", TN_CUDA_ERROR_UNKNOWN, TARN_ERR_DRIVER);
+}
+
+static void open_two(void)
+{
+    ck_assert_int_eq(setenv("TARN_SIM_DEVICES", "2", 1), 0);
+    open_gpu();
+}
+
+GROUP(peers, open_two, close_gpu)
+
+static bool peer_reaches(uint64_t address)
+{
+    return test_access(1, (const void *)(uintptr_t)address) == TN_CU_MEM_ACCESS_READWRITE;
+}
+
+TEST(peers, a_peer_reaches_what_is_mapped_and_what_will_be)
+{
+    struct tn_import first = import_of(0, 2);
+    struct tn_import second = import_of(2, 1);
+    uint64_t address;
+
+    OK(tn_import_use(&imports, &first, &address));
+    OK(tn_imports_add_peer(&imports, 1));
+    ck_assert(peer_reaches(address));
+    ck_assert(peer_reaches(address + 2 * TN_MIB));
+    OK(tn_imports_add_peer(&imports, 1));
+    OK(tn_import_use(&imports, &second, &address));
+    ck_assert(peer_reaches(address));
+    tn_import_leave(&imports, &first);
+    tn_import_leave(&imports, &second);
+    tn_import_fini(&imports, &first);
+    tn_import_fini(&imports, &second);
+}
+
+/* Each call of the driver in turn: no import keeps what another was refused. */
+TEST(peers, a_peer_is_added_to_all_imports_or_to_none)
+{
+    struct tn_import first = import_of(0, 2);
+    struct tn_import second = import_of(2, 1);
+    uint64_t addresses[2];
+
+    OK(tn_import_use(&imports, &first, &addresses[0]));
+    OK(tn_import_use(&imports, &second, &addresses[1]));
+    for (uint64_t nth = 1; nth <= RUN; nth++) {
+        sim.plan_fault("cuMemSetAccess", nth, 0, TN_CUDA_ERROR_UNKNOWN);
+        STATUS(TARN_ERR_DRIVER, tn_imports_add_peer(&imports, 1));
+        ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+        ck_assert(!peer_reaches(addresses[0]));
+        ck_assert(!peer_reaches(addresses[0] + 2 * TN_MIB));
+        ck_assert(!peer_reaches(addresses[1]));
+    }
+    OK(tn_imports_add_peer(&imports, 1));
+    ck_assert(peer_reaches(addresses[0]) && peer_reaches(addresses[1]));
+    tn_import_leave(&imports, &first);
+    tn_import_leave(&imports, &second);
+    tn_import_fini(&imports, &first);
+    tn_import_fini(&imports, &second);
 }
 
 CONTRACT_TEST(imports, an_import_that_is_used_does_not_end)
