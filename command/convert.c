@@ -16,6 +16,7 @@ struct format {
 
 static const struct format formats[] = {
     {"chrome", format_chrome},
+    {"perfetto", format_perfetto},
 };
 
 static const struct format *find_format(const char *name)

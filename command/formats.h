@@ -13,4 +13,7 @@
 /* JSON of Chrome's tracing: counters, instants and slices. */
 bool format_chrome(struct tale *tale, FILE *file);
 
+/* Perfetto's trace, as messages of protocol buffers: the same as tracks. */
+bool format_perfetto(struct tale *tale, FILE *file);
+
 #endif

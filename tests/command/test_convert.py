@@ -6,11 +6,13 @@ TARN_COMMAND is the command, TARN_MOMENTS the program tests/command/moments.c, a
 tests/command/recorded.c.
 """
 
+import importlib.util
 import json
 import os
 import subprocess
 import unittest
 
+import wire
 from test_command import SMALL, Case
 
 MOMENTS = os.environ["TARN_MOMENTS"]
@@ -74,6 +76,55 @@ class Chrome(Converted):
         names = [event["name"] for event in events if event["ph"] == "i"]
         self.assertEqual(names.count("graph replayed"), 2)
         self.assertEqual({event["pid"] for event in events}, {program.pid})
+
+
+def perfetto_samples(converted):
+    """By the fields of Perfetto's messages alone."""
+    names, values = {}, {}
+    for packet in wire.read(converted)[1]:
+        fields = wire.read(packet)
+        for descriptor in fields.get(60, []):
+            track = wire.read(descriptor)
+            names[track[1][0]] = track.get(2, [b""])[0].decode()
+        for event in map(wire.read, fields.get(11, [])):
+            if event[9] == [4]:
+                values.setdefault(names[event[11][0]], []).append(event[30][0])
+    return {int(name.split()[1]): list(zip(all, values[f"requested of {name}"], strict=True))
+            for name, all in values.items() if name.startswith("pool ")}
+
+
+def perfetto_samples_by_its_own_reader(converted):
+    from perfetto.protos.perfetto.trace import perfetto_trace_pb2
+
+    trace = perfetto_trace_pb2.Trace()
+    trace.ParseFromString(converted)
+    names, values = {}, {}
+    for packet in trace.packet:
+        if packet.HasField("track_descriptor"):
+            names[packet.track_descriptor.uuid] = packet.track_descriptor.name
+        event = packet.track_event
+        if event.type == event.TYPE_COUNTER:
+            values.setdefault(names[event.track_uuid], []).append(event.counter_value)
+    return {int(name.split()[1]): list(zip(all, values[f"requested of {name}"], strict=True))
+            for name, all in values.items() if name.startswith("pool ")}
+
+
+class Perfetto(Converted):
+    def test_the_bytes_of_pools_are_those_of_the_program(self):
+        self.check("perfetto", perfetto_samples)
+
+    @unittest.skipIf(importlib.util.find_spec("perfetto") is None, "no perfetto of PyPI")
+    def test_perfettos_own_reader_finds_the_same(self):
+        self.check("perfetto", perfetto_samples_by_its_own_reader)
+
+    def test_captures_and_replays_are_told(self):
+        program, _ = self.start_killed()
+        names = []
+        for packet in wire.read(self.convert(program, "perfetto"))[1]:
+            for event in map(wire.read, wire.read(packet).get(11, [])):
+                names += [(event[9][0], name.decode()) for name in event.get(23, [])]
+        self.assertEqual(names.count((3, "graph replayed")), 2)
+        self.assertEqual(names.count((1, "capture")), 1)
 
 
 class Refusals(Case):
