@@ -17,6 +17,7 @@ struct format {
 static const struct format formats[] = {
     {"chrome", format_chrome},
     {"perfetto", format_perfetto},
+    {"pprof", format_pprof},
 };
 
 static const struct format *find_format(const char *name)

@@ -16,4 +16,7 @@ bool format_chrome(struct tale *tale, FILE *file);
 /* Perfetto's trace, as messages of protocol buffers: the same as tracks. */
 bool format_perfetto(struct tale *tale, FILE *file);
 
+/* A profile of pprof: what each stack allocated in the story, and what is live at its end. */
+bool format_pprof(struct tale *tale, FILE *file);
+
 #endif

@@ -6,9 +6,11 @@ TARN_COMMAND is the command, TARN_MOMENTS the program tests/command/moments.c, a
 tests/command/recorded.c.
 """
 
+import gzip
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -125,6 +127,59 @@ class Perfetto(Converted):
                 names += [(event[9][0], name.decode()) for name in event.get(23, [])]
         self.assertEqual(names.count((3, "graph replayed")), 2)
         self.assertEqual(names.count((1, "capture")), 1)
+
+
+def pprof_stacks(converted):
+    """The names of each stack, innermost first, and its values."""
+    profile = wire.read(gzip.decompress(converted) if converted[:2] == b"\x1f\x8b" else converted)
+    texts = [text.decode() for text in profile[6]]
+    assert texts[0] == ""
+    functions = {read[1][0]: texts[read[2][0]] for read in map(wire.read, profile.get(5, []))}
+    lines = {}
+    for location in map(wire.read, profile.get(4, [])):
+        lines[location[1][0]] = [functions[line[1][0]] for line in map(wire.read, location.get(4, []))]
+    for sample in map(wire.read, profile[2]):
+        names = [name for number in wire.packed(sample[1][0]) for name in lines[number]]
+        yield names, wire.packed(sample[2][0])
+
+
+class Pprof(Converted):
+    def test_stacks_have_what_was_allocated_and_what_is_live(self):
+        program, _ = self.start_killed("more")
+        values = {}
+        for names, counts in pprof_stacks(self.convert(program, "pprof")):
+            for name in names:
+                values.setdefault(name, []).append(counts)
+        self.assertEqual(values["leak_weights"], [[3, 3 * 1000448, 3, 3 * 1000448]])
+        self.assertEqual(values["leak_more"], [[5, 5 * 20480, 5, 5 * 20480]])
+        self.assertEqual(values["make_scratch"], [[1, 70144, 0, 0]])
+        self.assertEqual(len(values["allocate"]), 3)
+
+    def test_live_bytes_are_those_of_the_pools_at_the_end(self):
+        _, program = self.start_moments(seed=2)
+        self.kill(program)
+        live = sum(counts[3] for _, counts in pprof_stacks(self.convert(program, "pprof")))
+        pools = chrome_samples(self.convert(program, "chrome"))
+        self.assertEqual(live, sum(samples[-1][0] for samples in pools.values()))
+        self.assertGreater(live, 0)
+
+    def test_some_allocations_stand_for_all(self):
+        program, _ = self.start_killed(
+            conf="history_bytes:1M,history_stacks:frames,history_sample_bytes:300000")
+        for names, counts in pprof_stacks(self.convert(program, "pprof")):
+            if "leak_weights" in names:
+                self.assertGreater(counts[3], counts[2] * 1000448)
+
+    @unittest.skipIf(shutil.which("go") is None, "no go, whose pprof reads the file")
+    def test_gos_own_reader_finds_the_same(self):
+        program, _ = self.start_killed()
+        self.convert(program, "pprof")
+        done = subprocess.run(["go", "tool", "pprof", "-top", "-cum", "-unit=B", self.folder / "converted.pprof"],
+                              capture_output=True, text=True, timeout=120, check=False,
+                              env={**self.environment, "HOME": str(self.folder)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"3001344B +[0-9.]+% +leak_weights")
+        self.assertIn("Type: inuse_space", done.stdout)
 
 
 class Refusals(Case):
