@@ -10,14 +10,18 @@ import gzip
 import importlib.util
 import json
 import os
+import resource
 import shutil
+import signal
+import sqlite3
 import subprocess
 import unittest
 
 import wire
-from test_command import SMALL, Case
+from test_command import COMMAND, SMALL, Case
 
 MOMENTS = os.environ["TARN_MOMENTS"]
+FORMATS = ("chrome", "perfetto", "pprof", "sqlite")
 
 
 class Converted(Case):
@@ -182,6 +186,60 @@ class Pprof(Converted):
         self.assertIn("Type: inuse_space", done.stdout)
 
 
+class Sqlite(Converted):
+    def open(self, program):
+        out = self.folder / "converted.sqlite"
+        done = subprocess.run([COMMAND, "convert", str(program.pid), "--to", "sqlite", "-o", out], text=True,
+                              stderr=subprocess.PIPE, env=self.environment, check=False)
+        if "built without SQLite" in done.stderr:
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        base = sqlite3.connect(self.folder / "converted.sqlite")
+        self.addCleanup(base.close)
+        self.assertEqual(base.execute("PRAGMA integrity_check").fetchall(), [("ok",)])
+        return base
+
+    def test_the_bytes_of_pools_are_those_of_the_program(self):
+        moments, program = self.start_moments()
+        samples = {}
+        for pool, *sums in self.open(program).execute(
+                "SELECT pool, pool_bytes, pool_requested FROM changes ORDER BY id"):
+            samples.setdefault(pool, []).append(tuple(sums))
+        self.compare(moments, samples)
+
+    def test_questions_are_answered(self):
+        program, _ = self.start_killed("more")
+        base = self.open(program)
+        worst = base.execute("SELECT stack, count(*), sum(requested), tag FROM live GROUP BY stack "
+                             "ORDER BY 3 DESC").fetchall()
+        self.assertEqual([row[1:] for row in worst], [(3, 3000000, 0), (5, 100000, 77), (1, 5000, 0)])
+        names = [name for (name,) in base.execute(
+            "SELECT function FROM frames WHERE stack = ? ORDER BY depth", (worst[0][0],))]
+        self.assertEqual(names[:3], ["allocate", "leak_weights", "main"])
+        self.assertEqual(base.execute("SELECT count(*) FROM notes WHERE name = 'graph replayed'")
+                         .fetchone(), (2,))
+        self.assertEqual(base.execute("SELECT value FROM about WHERE key = 'process'").fetchone(),
+                         (program.pid,))
+
+    def test_what_was_live_at_a_moment_is_told(self):
+        _, program = self.start_moments()
+        self.kill(program)
+        base = self.open(program)
+        told = base.execute("SELECT block, max(id) FROM changes WHERE time_ns <= ? GROUP BY block "
+                            "HAVING kind <> 'freed'", (1 << 62,))
+        self.assertEqual({block for block, _ in told},
+                         {block for (block,) in base.execute("SELECT block FROM live")})
+
+    def test_a_file_of_before_stays_where_the_new_one_cannot_be_made(self):
+        program, _ = self.start_killed(conf=SMALL)
+        self.assertIn("needs -o", self.refused("convert", program.pid, "--to", "sqlite"))
+        there = self.folder / "there"
+        there.mkdir()
+        said = self.refused("convert", program.pid, "--to", "sqlite", "-o", there)
+        self.assertIn("cannot be written", said)
+        self.assertEqual(list(self.folder.glob("there.*")), [])
+
+
 class Refusals(Case):
     def test_formats_and_files_that_are_none_are_refused(self):
         program, _ = self.start_killed(conf=SMALL)
@@ -191,16 +249,38 @@ class Refusals(Case):
         other.write_bytes(b"nothing")
         self.assertIn("no history", self.refused("convert", other, "--to", "chrome"))
 
-    def test_a_full_disk_leaves_no_file(self):
-        program, _ = self.start_killed(conf=SMALL)
-        self.assertIn("cannot be written", self.refused_into("/dev/full", program.pid, "--to", "chrome"))
+    def test_a_full_disk_leaves_the_file_of_before(self):
+        program, _ = self.start_killed()
+        out = self.folder / "out"
 
-    def refused_into(self, path, *arguments):
-        with open(path, "wb") as out:
-            done = subprocess.run([os.environ["TARN_COMMAND"], "convert", *map(str, arguments)], stdout=out,
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+        for form in FORMATS:
+            out.write_bytes(b"before")
+            done = subprocess.run([COMMAND, "convert", str(program.pid), "--to", form, "-o", out],
+                                  stderr=subprocess.PIPE, text=True, env=self.environment,
+                                  preexec_fn=limit, check=False)
+            self.assertEqual(done.returncode, 2, form)
+            self.assertRegex(done.stderr, r"\Atarn: [^\n]* cannot be [^\n]*\n\Z")
+            self.assertEqual(out.read_bytes(), b"before", form)
+            self.assertEqual(list(self.folder.glob("out.*")), [], form)
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([COMMAND, "convert", str(program.pid), "--to", "chrome"], stdout=full,
                                   stderr=subprocess.PIPE, text=True, env=self.environment, check=False)
         self.assertEqual(done.returncode, 2)
-        return done.stderr
+
+    def test_a_file_cut_short_anywhere_is_converted_or_refused(self):
+        program, _ = self.start_killed(conf=SMALL)
+        whole = self.file_of(program).read_bytes()
+        cut = self.folder / "cut"
+        for length in range(0, len(whole), max(4096, len(whole) // 4096 // 12 * 4096)):
+            cut.write_bytes(whole[:length])
+            for form in FORMATS:
+                done = subprocess.run([COMMAND, "convert", cut, "--to", form, "-o", self.folder / "out"],
+                                      capture_output=True, env=self.environment, check=False)
+                self.assertIn(done.returncode, (0, 1, 2), done)
 
 
 if __name__ == "__main__":
