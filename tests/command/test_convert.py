@@ -72,6 +72,12 @@ class Chrome(Converted):
     def test_the_bytes_of_pools_are_those_of_the_program(self):
         self.check("chrome", chrome_samples)
 
+    def test_ranges_are_slices(self):
+        program, _ = self.start_killed("more")
+        events = json.loads(self.convert(program, "chrome"))["traceEvents"]
+        self.assertEqual([(event["ph"], event["name"]) for event in events if event["ph"] in "BE"],
+                         [("B", "more leaks"), ("E", "more leaks")])
+
     def test_captures_and_graphs_are_slices_in_the_order_of_time(self):
         program, _ = self.start_killed()
         events = json.loads(self.convert(program, "chrome"))["traceEvents"]
@@ -124,13 +130,14 @@ class Perfetto(Converted):
         self.check("perfetto", perfetto_samples_by_its_own_reader)
 
     def test_captures_and_replays_are_told(self):
-        program, _ = self.start_killed()
+        program, _ = self.start_killed("more")
         names = []
         for packet in wire.read(self.convert(program, "perfetto"))[1]:
             for event in map(wire.read, wire.read(packet).get(11, [])):
                 names += [(event[9][0], name.decode()) for name in event.get(23, [])]
         self.assertEqual(names.count((3, "graph replayed")), 2)
         self.assertEqual(names.count((1, "capture")), 1)
+        self.assertEqual(names[-2:], [(1, "more leaks"), (2, "more leaks")])
 
 
 def pprof_stacks(converted):
@@ -213,6 +220,10 @@ class Sqlite(Converted):
         worst = base.execute("SELECT stack, count(*), sum(requested), tag FROM live GROUP BY stack "
                              "ORDER BY 3 DESC").fetchall()
         self.assertEqual([row[1:] for row in worst], [(3, 3000000, 0), (5, 100000, 77), (1, 5000, 0)])
+        self.assertEqual(base.execute("SELECT name, ends FROM ranges ORDER BY id").fetchall(),
+                         [("more leaks", 0), ("more leaks", 1)])
+        self.assertEqual(base.execute("SELECT function FROM frames WHERE stack = ? AND depth = 0",
+                                      (worst[1][0],)).fetchone(), ("label: a label",))
         names = [name for (name,) in base.execute(
             "SELECT function FROM frames WHERE stack = ? ORDER BY depth", (worst[0][0],))]
         self.assertEqual(names[:3], ["allocate", "leak_weights", "main"])
