@@ -116,7 +116,7 @@ static void write_range(struct chrome *chrome, const struct tn_told_range *range
     const struct history *history = &chrome->tale->history;
     struct tn_title_text title;
 
-    if (range->title == 0 || range->title > UINT32_MAX ||
+    if (range->title > UINT32_MAX ||
         tn_title_read(&history->stacks, (uint32_t)range->title, &title) != TN_SCROLL_READ)
         title.text[0] = '\0';
     begin(chrome, range->ends ? "E" : "B", history_time(history, range->time), range->thread,

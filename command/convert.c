@@ -12,10 +12,14 @@
 struct format {
     const char *name;
     bool (*write)(struct tale *tale, FILE *file);
+    const char *(*write_path)(struct tale *tale, const char *path); /* in place of write */
 };
 
 static const struct format formats[] = {
-    {"chrome", format_chrome},
+    {"chrome", format_chrome, NULL},
+    {"perfetto", format_perfetto, NULL},
+    {"pprof", format_pprof, NULL},
+    {"sqlite", NULL, format_sqlite},
 };
 
 static const struct format *find_format(const char *name)
@@ -30,13 +34,18 @@ static const struct format *find_format(const char *name)
 static enum answer write_file(struct tale *tale, const struct format *format,
                               const struct options *options)
 {
+    const char *why = NULL;
     struct out out;
 
     if (!out_open(&out, options->out))
         return ANSWER_WRONG;
-    if (!format->write(tale, out.file)) {
+    if (format->write_path != NULL)
+        why = format->write_path(tale, out.temporary);
+    else if (!format->write(tale, out.file))
+        why = "no memory";
+    if (why != NULL) {
         out_abandon(&out);
-        return say(ANSWER_WRONG, "no memory to convert %s", tale->history.path);
+        return say(ANSWER_WRONG, "%s cannot be converted: %s", tale->history.path, why);
     }
     if (!out_close(&out))
         return ANSWER_WRONG;
@@ -52,6 +61,8 @@ enum answer convert_run(const struct options *options)
 
     if (format == NULL)
         return say(ANSWER_WRONG, "convert needs --to, and a format of \"tarn help\"");
+    if (format->write_path != NULL && options->out == NULL)
+        return say(ANSWER_WRONG, "convert --to %s needs -o FILE", format->name);
     answer = tale_open(&tale, options, path);
     if (answer != ANSWER_FOUND)
         return answer;

@@ -4,27 +4,7 @@
 #include <inttypes.h>
 
 #include "base/contract.h"
-
-/* The bytes of the character that begins there, as UTF-8 has it; 0: none does. */
-static unsigned character_bytes(const unsigned char *at)
-{
-    static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
-    unsigned bytes = at[0] < 0x80             ? 1
-                     : (at[0] & 0xe0) == 0xc0 ? 2
-                     : (at[0] & 0xf0) == 0xe0 ? 3
-                     : (at[0] & 0xf8) == 0xf0 ? 4
-                                              : 0;
-    uint32_t code = bytes > 1 ? at[0] & (0x7fU >> bytes) : 0;
-
-    for (unsigned i = 1; i < bytes; i++) {
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (at[i] & 0x3f);
-    }
-    if (bytes > 1 && (code < lowest[bytes] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)))
-        return 0;
-    return bytes;
-}
+#include "text.h"
 
 static void put_text(FILE *file, const char *text)
 {
@@ -32,7 +12,7 @@ static void put_text(FILE *file, const char *text)
 
     (void)fputc('"', file);
     while (*at != '\0') {
-        const unsigned bytes = character_bytes(at);
+        const unsigned bytes = text_character_bytes(at);
 
         if (bytes == 0)
             (void)fputs("\\ufffd", file);

@@ -67,12 +67,18 @@ static int compare_groups(const void *a, const void *b)
     return compare(left->key, right->key);
 }
 
+double live_weight(uint64_t requested, uint64_t stack, uint64_t sample_bytes,
+                   const struct history *history)
+{
+    if (sample_bytes <= 1 || sample_bytes >= SAMPLE_BYTES_MAX || stack == TN_STACKS_NONE ||
+        stack == TN_STACKS_OWN || (history != NULL && history_is_label_alone(history, stack)))
+        return 1;
+    return tn_sample_weight(tn_max(requested, 1), sample_bytes);
+}
+
 static void add(struct live_group *group, const struct tn_told_block *block, uint64_t sample_bytes)
 {
-    const bool is_sampled = sample_bytes > 1 && sample_bytes < SAMPLE_BYTES_MAX &&
-                            block->stack != TN_STACKS_NONE && block->stack != TN_STACKS_OWN;
-    const double weight =
-        is_sampled ? tn_sample_weight(tn_max(block->requested, 1), sample_bytes) : 1;
+    const double weight = live_weight(block->requested, block->stack, sample_bytes, NULL);
 
     if (group->blocks == 0 || block->sequence < group->oldest)
         group->oldest = block->sequence;

@@ -33,6 +33,10 @@ struct live_groups {
 
 enum live_key { LIVE_BY_STACK, LIVE_BY_POOL, LIVE_BY_TAG, LIVE_KEYS };
 
+/* How many allocations one stands for, where some allocations alone have a stack. history: as below. */
+double live_weight(uint64_t requested, uint64_t stack, uint64_t sample_bytes,
+                   const struct history *history);
+
 /* The pool's blocks alone, or those of all pools (NULL). sample_bytes: of how many bytes, in the mean,
  * an allocation has a stack. history: where the stacks are; NULL: none is a label alone, which an
  * allocation has that was not chosen. The blocks get another order. False: no memory. */

@@ -29,7 +29,7 @@ static const char usage[] =
     "dump   the live blocks of a process, by pool and by stack, and its last events\n"
     "leaks  the live blocks by the stack of their allocation, worst first\n"
     "diff   what the second has more than the first, by pool, tag and stack, most growth first\n"
-    "convert a file of other tools: FORMAT is chrome\n"
+    "convert a file of other tools: FORMAT is chrome, perfetto, pprof or sqlite\n"
     "record runs a program, and keeps its history in a file\n"
     "\n"
     "  --events N       so many events, the last ones; 20 where none is named\n"

@@ -58,7 +58,7 @@ const char *note_name(enum tn_note note)
     return name != NULL ? name : "note of a later version";
 }
 
-static const char *operand_name(enum tn_note note, size_t operand)
+const char *note_operand(enum tn_note note, size_t operand)
 {
     const char *name = (unsigned)note < TN_NOTES ? names[note].operands[operand] : NULL;
 
@@ -74,7 +74,7 @@ static bool is_address(const char *operand)
 void note_print(const struct tn_note_words *note, FILE *file)
 {
     for (size_t i = 0; i < tn_note_operand_count(note->note); i++) {
-        const char *name = operand_name(note->note, i);
+        const char *name = note_operand(note->note, i);
 
         (void)fprintf(file, is_address(name) ? ", %s 0x%" PRIx64 : ", %s %" PRIu64, name,
                       note->operands[i]);
@@ -84,7 +84,7 @@ void note_print(const struct tn_note_words *note, FILE *file)
 void note_to_json(const struct tn_note_words *note, struct json *json)
 {
     for (size_t i = 0; i < tn_note_operand_count(note->note); i++) {
-        const char *name = operand_name(note->note, i);
+        const char *name = note_operand(note->note, i);
 
         if (is_address(name))
             json_address(json, name, note->operands[i]);

@@ -11,6 +11,9 @@
 /* As "graph replayed". */
 const char *note_name(enum tn_note note);
 
+/* What the note's operand is called. */
+const char *note_operand(enum tn_note note, size_t which);
+
 /* The operands, each with its name. */
 void note_print(const struct tn_note_words *note, FILE *file);
 void note_to_json(const struct tn_note_words *note, struct json *json);

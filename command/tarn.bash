@@ -17,7 +17,7 @@ _tarn() {
         return
         ;;
     --to)
-        COMPREPLY=($(compgen -W 'chrome' -- "$word"))
+        COMPREPLY=($(compgen -W 'chrome perfetto pprof sqlite' -- "$word"))
         return
         ;;
     --stacks)

@@ -2,6 +2,7 @@
 #include "text.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <time.h>
 
 void text_put(FILE *file, const char *text)
@@ -35,4 +36,24 @@ void text_time(FILE *file, unsigned long long nanoseconds)
         strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts) == 0)
         (void)snprintf(text, sizeof text, "%llu s", nanoseconds / 1000000000);
     (void)fprintf(file, "%s.%06lluZ", text, nanoseconds / 1000 % 1000000);
+}
+
+unsigned text_character_bytes(const unsigned char *at)
+{
+    static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
+    unsigned bytes = at[0] < 0x80             ? 1
+                     : (at[0] & 0xe0) == 0xc0 ? 2
+                     : (at[0] & 0xf0) == 0xe0 ? 3
+                     : (at[0] & 0xf8) == 0xf0 ? 4
+                                              : 0;
+    uint32_t code = bytes > 1 ? at[0] & (0x7fU >> bytes) : 0;
+
+    for (unsigned i = 1; i < bytes; i++) {
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (at[i] & 0x3f);
+    }
+    if (bytes > 1 && (code < lowest[bytes] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)))
+        return 0;
+    return bytes;
 }

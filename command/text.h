@@ -15,4 +15,7 @@ void text_bytes(FILE *file, double bytes);
 /* Writes a moment, in nanoseconds since 1970, as UTC to the microsecond. */
 void text_time(FILE *file, unsigned long long nanoseconds);
 
+/* The bytes of the character that begins there, as UTF-8 has it; 0: none does. */
+unsigned text_character_bytes(const unsigned char *at);
+
 #endif

@@ -4,7 +4,7 @@
  *
  *     recorded          leaks blocks, captures a graph, frees a block that the graph reads, and replays
  *     recorded churn N  allocates and frees N times, on top
- *     recorded more     leaks five blocks with a tag, on top
+ *     recorded more     leaks five blocks with a tag and a label in a range, on top
  *     recorded two      opens a second device
  *     recorded brief    allocates, closes its device, and ends with status 3 */
 #include <inttypes.h>
@@ -48,8 +48,14 @@ static FRAME void leak_table(void)
 
 static FRAME void leak_more(void)
 {
+    uint64_t range;
+
+    CHECK(tarn_range_begin(device, "more leaks", &range));
+    CHECK(tarn_label_set("a label"));
     for (int i = 0; i < 5; i++)
         CHECK(tarn_block_set_tag(allocate(20000), 77)); /* line of leak_more */
+    CHECK(tarn_label_set(NULL));
+    CHECK(tarn_range_end(device, range));
 }
 
 /* Its name is one of C++. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A history's file as another process left it, read by the command: a good one with words changed, and
  * cut short. An input is three words that are asked for (events, a pool, an address), and then a list of
- * changes, 12 bytes each: where, and the word. Whatever the file has, the command ends, and writes JSON
- * and text of what holds together. */
+ * changes, 12 bytes each: where, and the word. Whatever the file has, the command ends, and writes JSON,
+ * text, and files of other tools of what holds together. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,6 +11,8 @@
 #include "base/host.h"
 #include "base/ring_file.h"
 #include "events.h"
+#include "find.h"
+#include "formats.h"
 #include "fuzz/fuzz.h"
 #include "groups.h"
 #include "head.h"
@@ -20,6 +22,7 @@
 #include "live.h"
 #include "owners.h"
 #include "symbols.h"
+#include "tale.h"
 #include "telling.h"
 
 enum {
@@ -171,6 +174,39 @@ static void read_all(struct history *history, const struct wanted *wanted)
     tn_told_free(&told);
 }
 
+/* Behind each change the sums are those of the blocks that are live: nothing is freed that is not. */
+static void expect_story(const struct story *story)
+{
+    uint64_t live = 0;
+
+    for (size_t i = 0; i < story->count; i++) {
+        const struct change *change = &story->all[i];
+
+        FUZZ_EXPECT(i == 0 || change->time >= story->all[i - 1].time);
+        FUZZ_EXPECT(change->kind != CHANGE_FREE || live > 0);
+        if (change->kind == CHANGE_NOTE)
+            FUZZ_EXPECT(change->block < story->note_count);
+        else
+            live += change->kind == CHANGE_FREE ? (uint64_t)-1 : 1;
+    }
+}
+
+/* A database is not made: SQLite has fuzzers of its own, and would take most of the time. */
+static void convert(void)
+{
+    const struct options options = {.what = path};
+    char found[FIND_PATH_BYTES];
+    struct tale tale;
+
+    if (tale_open(&tale, &options, found) != ANSWER_FOUND)
+        return;
+    expect_story(&tale.story);
+    FUZZ_EXPECT(format_chrome(&tale, nowhere));
+    FUZZ_EXPECT(format_perfetto(&tale, nowhere));
+    FUZZ_EXPECT(format_pprof(&tale, nowhere));
+    tale_close(&tale);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     size_t length = FILE_BYTES;
@@ -205,6 +241,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (history_try(&history, path) == TN_RING_OPENED) {
         read_all(&history, &wanted);
         history_close(&history);
+        convert();
     }
     FUZZ_EXPECT(ftruncate(file, FILE_BYTES) == 0);
     return 0;
