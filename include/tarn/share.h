@@ -94,8 +94,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_listener_create(tarn_device *device,
                                                           tarn_listener **listener);
 
 /* Ends the listener, and the connections that were not accepted. Accepted ones go on. A connection
- * that another thread serves just then ends with the next tarn_share_collect; until then the device
- * does not close. NULL is allowed.
+ * that another thread serves just then ends with the next tarn_share_collect, or with the device.
+ * NULL is allowed.
  *   INVALID_HANDLE
  *   BUSY  A call uses the listener. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_listener_destroy(tarn_listener *listener);

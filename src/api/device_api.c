@@ -17,6 +17,7 @@
 #include "pools/trackers.h"
 #include "pools/reclaim.h"
 #include "pools/sweep.h"
+#include "share/listener.h"
 #include "tarn/device.h"
 #include "tarn/host.h"
 #include "tarn/version.h"
@@ -58,11 +59,22 @@ tarn_status tarn_device_open(int ordinal, const tarn_device_options *options, ta
     return tn_leave(tn_device_open(ordinal, &chosen, options != NULL, tn_pool_check_own, device));
 }
 
+/* Connections that no listener has and no program go now: at their listener's end another thread may
+ * have served them. */
+static void end_orphans(tarn_device *device)
+{
+    TN_CALL(call);
+
+    if (tn_call_device(&call, device))
+        (void)tn_shares_collect(device);
+}
+
 tarn_status tarn_device_close(tarn_device *device)
 {
     tarn_status status;
     TN_CALL(call);
 
+    end_orphans(device);
     if (!tn_call_begin(&call)) /* without a pin, which would keep the device */
         return call.status;
     if (!tn_is_device(device))

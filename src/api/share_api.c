@@ -11,6 +11,7 @@
 #include "share/grant.h"
 #include "share/holdings.h"
 #include "share/listener.h"
+#include "share/opened.h"
 #include "share/receive.h"
 
 static bool is_listener(tarn_listener *listener)
@@ -276,7 +277,7 @@ static tarn_status open_share(tarn_connection *connection, const struct tn_share
                               uint64_t timeout_ns, uint64_t *address)
 {
     const uint64_t begun = tn_clock_nanoseconds(CLOCK_MONOTONIC);
-    tarn_status status = tn_receive_open(connection, share, address);
+    tarn_status status = tn_share_open(connection, share, address);
 
     while (status == TARN_ERR_BUSY) {
         uint64_t passed = tn_clock_nanoseconds(CLOCK_MONOTONIC) - begun;
@@ -288,7 +289,7 @@ static tarn_status open_share(tarn_connection *connection, const struct tn_share
         channel = connection->channel;
         tn_lock_release(&connection->lock);
         tn_connection_await(channel, timeout_ns - passed);
-        status = tn_receive_open(connection, share, address);
+        status = tn_share_open(connection, share, address);
     }
     return status;
 }
@@ -325,7 +326,7 @@ tarn_status tarn_share_close(tarn_connection *connection, void *address)
         return call.status;
     if (connection->is_producer)
         return tn_bad_argument("the connection is a producer's: the consumer closes shares");
-    return tn_leave(tn_receive_close(connection, (uint64_t)(uintptr_t)address));
+    return tn_leave(tn_share_close(connection, (uint64_t)(uintptr_t)address));
 }
 
 tarn_status tarn_share_collect(tarn_device *device, uint64_t *ended_count)

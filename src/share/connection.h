@@ -125,6 +125,8 @@ struct tarn_connection {
     _Atomic(tarn_listener *) listener; /* the producer's; NULL: none, or it is gone */
     bool is_accepted;                  /* the program has its handle */
     bool is_watched;                   /* the listener's descriptor tells of the process's end */
+    bool awaits_room;                  /* the descriptor tells of room for a message, too */
+    bool has_greeted;                  /* the producer has taken the HELLO, and answers it */
     int channel;                       /* -1: over */
     enum tn_connection_state state;
     enum tn_refusal refusal; /* why a consumer was refused; NONE: it was not */

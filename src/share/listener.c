@@ -201,9 +201,18 @@ static void refuse(tarn_connection *connection, enum tn_refusal refusal)
 
 static tarn_status take_message(tarn_connection *connection, const struct tn_message *message)
 {
-    if (message->kind == TN_MESSAGE_HELLO && connection->state == TN_CONNECTION_GREETING)
-        return tn_grant_welcome(connection);
-    return tn_fail(TARN_ERR_PEER_LOST, "the other process has sent a message out of turn");
+    if (message->kind != TN_MESSAGE_HELLO || connection->has_greeted)
+        return tn_fail(TARN_ERR_PEER_LOST, "the other process has sent a message out of turn");
+    connection->has_greeted = true;
+    return tn_grant_welcome(connection);
+}
+
+/* Whether the consumer was greeted, and has not got its answer for lack of room in the socket. Lock
+ * held. */
+static bool owes_welcome(const tarn_connection *connection)
+{
+    return connection->is_producer && connection->has_greeted &&
+           connection->state == TN_CONNECTION_GREETING;
 }
 
 /* Takes some messages of a producer's connection. A bad message ends the connection. */
@@ -213,6 +222,8 @@ static void take_messages(tarn_connection *connection)
     tarn_status status = TARN_OK;
 
     tn_lock_acquire(&connection->lock);
+    if (owes_welcome(connection))
+        status = tn_grant_welcome(connection);
     for (int i = 0; i < TN_SHARE_MESSAGES_MAX && status == TARN_OK && connection->channel >= 0;
          i++) {
         status = receive(connection, &message);
@@ -352,18 +363,33 @@ static tarn_status welcome(tarn_listener *listener, int channel)
     return status;
 }
 
-/* The end of a process stays readable for ever, and was heard. */
-static void stop_watching(const tarn_listener *listener)
+/* What the poller tells of a connection. The end of a process stays readable for ever, and was
+ * heard. A welcome that found no room goes out when there is some. Lock held. */
+static void change_events(const tarn_listener *listener, tarn_connection *connection)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    TN_ASSERT(tn_lock_is_held(&connection->lock));
+    if (connection->is_watched && connection->state == TN_CONNECTION_GONE) {
+        (void)epoll_ctl(listener->poller, EPOLL_CTL_DEL, connection->process.descriptor, NULL);
+        connection->is_watched = false;
+    }
+    if (owes_welcome(connection) != connection->awaits_room && connection->channel >= 0) {
+        connection->awaits_room = !connection->awaits_room;
+        if (connection->awaits_room)
+            event.events |= EPOLLOUT;
+        (void)epoll_ctl(listener->poller, EPOLL_CTL_MOD, connection->channel, &event);
+    }
+}
+
+static void change_all_events(const tarn_listener *listener)
 {
     for (tarn_connection *connection = tn_connection_next(listener->device, NULL);
          connection != NULL; connection = tn_connection_next(listener->device, connection)) {
         if (atomic_load(&connection->listener) != listener)
             continue;
         tn_lock_acquire(&connection->lock);
-        if (connection->is_watched && connection->state == TN_CONNECTION_GONE) {
-            (void)epoll_ctl(listener->poller, EPOLL_CTL_DEL, connection->process.descriptor, NULL);
-            connection->is_watched = false;
-        }
+        change_events(listener, connection);
         tn_lock_release(&connection->lock);
     }
 }
@@ -380,7 +406,7 @@ tarn_status tn_listener_progress(tarn_listener *listener)
             status = welcome(listener, channel);
     }
     (void)tn_shares_collect(listener->device);
-    stop_watching(listener);
+    change_all_events(listener);
     drop(listener->device, listener);
     return status == TARN_ERR_BUSY ? TARN_OK : status;
 }

@@ -9,6 +9,7 @@
 #include "share/channel.h"
 #include "share/grant.h"
 #include "share/listener.h"
+#include "share/opened.h"
 #include "share/receive.h"
 #include "unit/unit.h"
 
@@ -107,11 +108,11 @@ TEST(alone, a_block_that_ends_with_its_pages_is_where_its_user_has_it)
     ck_assert_uint_ne((uint64_t)(uintptr_t)block % 512, 0);
     memset(block, 7, 1000); /* the simulated memory is the process's, too */
     OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, &share));
-    OK(tn_receive_open(consumer, &share, &address));
+    OK(tn_share_open(consumer, &share, &address));
     ck_assert_uint_eq((uint64_t)(uintptr_t)block % 512, address % 512);
     ck_assert_mem_eq((const void *)(uintptr_t)address, block, 1000);
     OK(tarn_free(block));
-    OK(tn_receive_close(consumer, address));
+    OK(tn_share_close(consumer, address));
     ck_assert_uint_eq(tn_shares_collect(device), 1);
 }
 
@@ -262,7 +263,7 @@ TEST(grants, a_consumer_believes_no_grant_beyond_its_chunks)
         atomic_store(&grant->bytes, bad[i].bytes);
         atomic_store(&grant->first_chunk, bad[i].first);
         atomic_store(&grant->chunk_count, bad[i].count);
-        ck_assert_int_eq(tn_receive_open(consumer, &same, &address), TARN_ERR_PEER_LOST);
+        ck_assert_int_eq(tn_share_open(consumer, &same, &address), TARN_ERR_PEER_LOST);
         ck_assert_uint_eq(address, 7);
         ck_assert_int_eq(consumer->state, TN_CONNECTION_READY);
     }
@@ -282,13 +283,13 @@ TEST(grants, a_share_that_has_no_host_memory_may_be_opened_again)
     tn_lock_release(&consumer->lock);
     for (uint64_t nth = 1; status != TARN_OK; nth++) {
         (void)tn_host_plan_fault(nth, false);
-        status = tn_receive_open(consumer, &share, &address);
+        status = tn_share_open(consumer, &share, &address);
         refused += tn_host_plan_fault(0, false);
         ck_assert(status == TARN_OK || (status == TARN_ERR_HOST_MEMORY && address == 7));
     }
     ck_assert_uint_gt(refused, 0);
     ck_assert_uint_ne(address, 7);
-    OK(tn_receive_close(consumer, address));
+    OK(tn_share_close(consumer, address));
     ck_assert_uint_eq(tn_shares_collect(device), 1);
 }
 
@@ -299,8 +300,8 @@ TEST(grants, the_end_of_the_consumer_returns_what_it_never_opened)
 
     for (size_t i = 0; i < 3; i++)
         (void)leased(&shares[i]);
-    OK(tn_receive_open(consumer, &shares[1], &address));
-    OK(tn_receive_close(consumer, address));
+    OK(tn_share_open(consumer, &shares[1], &address));
+    OK(tn_share_close(consumer, address));
     ck_assert_uint_eq(tn_shares_collect(device), 1);
     OK(tarn_connection_destroy(consumer));
     ck_assert_uint_eq(tn_shares_collect(device), 2);
@@ -323,10 +324,10 @@ TEST(grants, a_round_of_the_consumer_takes_some_messages_of_many)
         OK(tn_grant_block(producer, (uint64_t)(uintptr_t)unit_alloc(pools[i], 4096, stream),
                           &shares[i]));
     }
-    while (tn_receive_open(consumer, &shares[BLOCKS - 1], &address) == TARN_ERR_BUSY)
+    while (tn_share_open(consumer, &shares[BLOCKS - 1], &address) == TARN_ERR_BUSY)
         calls += 1;
     ck_assert_int_eq(calls, 3); /* 16, 16, and what is left */
-    OK(tn_receive_close(consumer, address));
+    OK(tn_share_close(consumer, address));
     OK(tarn_connection_destroy(consumer));
     OK(tarn_connection_destroy(producer));
 }
@@ -372,13 +373,13 @@ TEST(grants, a_chunk_that_finds_no_host_memory_comes_again)
     OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, &share));
     for (uint64_t nth = 1; status != TARN_OK; nth++) {
         (void)tn_host_plan_fault(nth, false);
-        status = tn_receive_open(consumer, &share, &address);
+        status = tn_share_open(consumer, &share, &address);
         refused += tn_host_plan_fault(0, false);
         ck_assert(status == TARN_OK || status == TARN_ERR_HOST_MEMORY);
         ck_assert_int_eq(consumer->state, TN_CONNECTION_READY);
     }
     ck_assert_uint_gt(refused, 1);
-    OK(tn_receive_close(consumer, address));
+    OK(tn_share_close(consumer, address));
 }
 
 static void set_descriptors(rlim_t count)
@@ -402,12 +403,12 @@ TEST(grants, a_chunk_that_finds_no_descriptor_comes_again)
     next = dup(0);
     ck_assert_int_eq(close(next), 0);
     set_descriptors((rlim_t)next);
-    status = tn_receive_open(consumer, &share, &address);
+    status = tn_share_open(consumer, &share, &address);
     set_descriptors(0);
     ck_assert_int_eq(status, TARN_ERR_LIMIT);
     ck_assert_int_eq(consumer->state, TN_CONNECTION_READY);
-    OK(tn_receive_open(consumer, &share, &address));
-    OK(tn_receive_close(consumer, address));
+    OK(tn_share_open(consumer, &share, &address));
+    OK(tn_share_close(consumer, address));
 }
 
 TEST(grants, a_listener_that_could_not_be_made_leaves_no_path)
@@ -626,8 +627,8 @@ TEST(grants, a_connection_that_gets_a_lease_does_not_end)
         ck_assert(status == TARN_OK || status == TARN_ERR_BUSY);
         ck_assert(status != TARN_OK || share_status == TARN_ERR_INVALID_HANDLE);
         if (share_status == TARN_OK) {
-            OK(tn_receive_open(other, &share_got, &address));
-            OK(tn_receive_close(other, address));
+            OK(tn_share_open(other, &share_got, &address));
+            OK(tn_share_close(other, address));
         }
         if (status != TARN_OK)
             OK(tarn_connection_destroy(ended));
