@@ -45,6 +45,8 @@
     X(cuMemRelease)                                                                                \
     X(cuMemMap)                                                                                    \
     X(cuMemUnmap)                                                                                  \
+    X(cuMemExportToShareableHandle)                                                                \
+    X(cuMemImportFromShareableHandle)                                                              \
     X(cuMemSetAccess)                                                                              \
     X(cuMemGetInfo)                                                                                \
     X(cuMemAlloc)                                                                                  \

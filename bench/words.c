@@ -4,7 +4,7 @@
  *
  *     tarn_words [--quick]
  *
- * Prints a line for each figure: microseconds, a blank, what was measured. The row `words` of
+ * Prints a line for each figure: a number, its unit, what was measured. The row `words` of
  * tarn_bench runs this program, since processes that share a GPU must be forked before the driver
  * is loaded.
  *
@@ -79,7 +79,7 @@ static void measure(struct rank *rank, void (*enqueue)(struct rank *rank), size_
     }
     qsort(samples, SAMPLES, sizeof samples[0], by_size);
     if (rank->number == 0)
-        printf("%.3f %s\n", samples[SAMPLES / 2], what);
+        printf("%.3f us %s\n", samples[SAMPLES / 2], what);
     (void)fflush(stdout);
 }
 

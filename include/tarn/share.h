@@ -167,6 +167,11 @@ typedef struct tarn_connection_info {
     uint64_t lease_count;
     /* Leases whose block the producer has freed. */
     uint64_t limbo_count;
+    /* Chunks that the producer has handed over, a file descriptor for each. */
+    uint64_t chunk_count;
+    uint64_t chunk_bytes;
+    /* A consumer: bytes of chunks that are mapped here now. */
+    uint64_t mapped_bytes;
 } tarn_connection_info;
 
 #define TARN_CONNECTION_INFO_INIT TARN_SIZED(tarn_connection_info)

@@ -208,6 +208,15 @@ typedef struct tarn_stats {
     /* Device: memory of the device's history (history.h), which is no part of host_bytes. Pages of
      * the log that have no memory yet count, too. */
     uint64_t history_bytes;
+
+    /* Device: memory of other processes (share.h), now. No pool's, and no part of mapped_bytes. */
+
+    /* mappings here */
+    uint64_t import_count;
+    /* in them */
+    uint64_t import_bytes;
+    /* of import_bytes, mappings without an open share, which stay for the next one */
+    uint64_t import_unused_bytes;
 } tarn_stats;
 
 #define TARN_STATS_INIT TARN_SIZED(tarn_stats)

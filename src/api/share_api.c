@@ -9,6 +9,7 @@
 #include "driver/mapping.h"
 #include "share/channel.h"
 #include "share/grant.h"
+#include "share/holdings.h"
 #include "share/listener.h"
 #include "share/opened.h"
 #include "share/receive.h"
@@ -222,6 +223,7 @@ tarn_status tarn_connection_destroy(tarn_connection *connection)
 tarn_status tarn_connection_describe(tarn_connection *connection, tarn_connection_info *info)
 {
     tarn_connection_info known = TARN_CONNECTION_INFO_INIT;
+    struct tn_holdings holdings;
     tarn_status status;
     TN_CALL(call);
 
@@ -241,7 +243,11 @@ tarn_status tarn_connection_describe(tarn_connection *connection, tarn_connectio
                                                 : connection->consumer.opened_count;
     if (connection->is_producer)
         known.limbo_count = tn_grant_count_limbo(connection);
+    holdings = tn_connection_count_holdings(connection);
     tn_lock_release(&connection->lock);
+    known.chunk_count = holdings.chunk_count;
+    known.chunk_bytes = holdings.chunk_bytes;
+    known.mapped_bytes = holdings.mapped_bytes;
     tn_sized_write(TN_CONNECTION_INFO, info, &known);
     return tn_leave(TARN_OK);
 }

@@ -87,6 +87,8 @@ enum { PART_BYTES = 4096, SAMPLE_BYTES_MAX = 512 };
     X(pinned_bytes, "gauge", "page-locked host memory", memory->pinned)                            \
     X(host_bytes, "gauge", "host memory of Tarn's, in the process", memory->host)                  \
     X(history_bytes, "gauge", "memory of the history", tn_history_bytes(device))                   \
+    X(import_bytes, "gauge", "memory of other processes, mapped",                                  \
+      atomic_load(&device->imports.mapped_bytes))                                                  \
     X(routes, "gauge", "routes open", atomic_load(&device->routes.open_count))                     \
     X(lost, "gauge", "1 where the driver has given the device up",                                 \
       (uint64_t)tn_gpu_is_lost(&device->gpu))                                                      \

@@ -266,4 +266,7 @@ void tn_device_read_stats(tarn_device *device, bool host, bool walk, tarn_stats 
     stats->total_bytes = device->gpu.total_bytes;
     stats->host_bytes = host_bytes();
     stats->history_bytes = tn_history_bytes(device);
+    if (!host)
+        tn_imports_usage(&device->imports, &stats->import_count, &stats->import_bytes,
+                         &stats->import_unused_bytes);
 }

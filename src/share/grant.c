@@ -428,6 +428,8 @@ uint64_t tn_grant_collect(tarn_connection *connection)
     tn_lock_acquire(&connection->lock);
     tn_connection_look(connection);
     first = producer->leases != NULL ? take_ended(connection) : TN_SHARE_NONE;
+    if (first == TN_SHARE_NONE && producer->leases != NULL)
+        sweep_chunks(connection);
     tn_lock_release(&connection->lock);
     if (first == TN_SHARE_NONE)
         return 0;

@@ -235,6 +235,16 @@ static bool is_in(const struct tn_imports *imports, uint64_t address)
     return import != NULL;
 }
 
+bool tn_import_is_mapped(const struct tn_import *import)
+{
+    bool is_mapped;
+
+    tn_lock_acquire(&imports_lock);
+    is_mapped = import->address != 0;
+    tn_lock_release(&imports_lock);
+    return is_mapped;
+}
+
 bool tn_import_is_at(uint64_t address)
 {
     const struct tn_imports *imports;
@@ -257,4 +267,15 @@ uint64_t tn_imports_shrink(struct tn_imports *imports, uint64_t keep_bytes)
     unmapped = shrink(imports, keep_bytes);
     tn_lock_release(&imports_lock);
     return unmapped;
+}
+
+void tn_imports_usage(struct tn_imports *imports, uint64_t *count, uint64_t *bytes,
+                      uint64_t *unused_bytes)
+{
+    tn_lock_acquire(&imports_lock);
+    *count = atomic_load(&imports->mapped_count);
+    *bytes = atomic_load(&imports->mapped_bytes);
+    *unused_bytes = imports->unused_bytes;
+    TN_ASSERT(*unused_bytes <= *bytes); /* V10 */
+    tn_lock_release(&imports_lock);
 }

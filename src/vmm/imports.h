@@ -65,8 +65,15 @@ void tn_import_leave(struct tn_imports *imports, struct tn_import *import);
  *   DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_imports_add_peer(struct tn_imports *imports, int peer);
 
+/* Whether the import is mapped just now. */
+bool tn_import_is_mapped(const struct tn_import *import);
+
 /* Whether an import of any device is mapped around the address. */
 bool tn_import_is_at(uint64_t address);
+
+/* What is mapped: how many imports, their bytes, and those of unused ones. */
+void tn_imports_usage(struct tn_imports *imports, uint64_t *count, uint64_t *bytes,
+                      uint64_t *unused_bytes);
 
 /* Unmaps unused imports, down to this many bytes; returns the bytes unmapped. */
 uint64_t tn_imports_shrink(struct tn_imports *imports, uint64_t keep_bytes);

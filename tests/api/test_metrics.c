@@ -98,6 +98,7 @@ TEST(metrics, they_are_those_of_the_statistics)
     ck_assert_uint_eq(sample("creates_total", NULL), stats.create_calls);
     ck_assert_uint_eq(sample("host_bytes", NULL), stats.host_bytes.current);
     ck_assert_uint_eq(sample("history_bytes", NULL), stats.history_bytes);
+    ck_assert_uint_eq(sample("import_bytes", NULL), stats.import_bytes);
     ck_assert_uint_eq(sample("pools", NULL), 2);
     ck_assert_uint_eq(sample("lost", NULL), 0);
     free_all(blocks, 3);

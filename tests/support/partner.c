@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum act { CONNECT, OPEN, CLOSE, COLLECT, DISCONNECT, FILL, FIND, END };
+enum act { RUN, DESCRIBE, STATISTICS, CONNECT, OPEN, CLOSE, COLLECT, DISCONNECT, FILL, FIND, END };
 
 struct order {
     enum act act;
@@ -18,6 +18,7 @@ struct order {
     void *address;
     char name[56];
     tarn_share share;
+    test_partner_job *job;
 };
 
 struct answer {
@@ -25,6 +26,8 @@ struct answer {
     bool found;
     void *address;
     char sentence[256];
+    tarn_connection_info info;
+    tarn_stats stats;
 };
 
 static struct {
@@ -56,6 +59,9 @@ static struct answer do_it(const struct order *order)
     struct answer answer = {.status = TARN_OK, .address = order->address};
 
     switch (order->act) {
+    case RUN:
+        answer.status = order->job(mine.device, mine.stream, order->address);
+        break;
     case CONNECT:
         answer.status = tarn_connection_open(mine.device, order->name, &mine.connection);
         break;
@@ -65,6 +71,14 @@ static struct answer do_it(const struct order *order)
         break;
     case CLOSE:
         answer.status = tarn_share_close(mine.connection, order->address);
+        break;
+    case DESCRIBE:
+        answer.info = (tarn_connection_info)TARN_CONNECTION_INFO_INIT;
+        answer.status = tarn_connection_describe(mine.connection, &answer.info);
+        break;
+    case STATISTICS:
+        answer.stats = (tarn_stats)TARN_STATS_INIT;
+        answer.status = tarn_device_stats(mine.device, &answer.stats);
         break;
     case COLLECT:
         answer.status = tarn_share_collect(mine.device, NULL);
@@ -179,6 +193,27 @@ tarn_status test_partner_close(struct test_partner *partner, void *address)
 tarn_status test_partner_collect(struct test_partner *partner)
 {
     return tell(partner, &(struct order){.act = COLLECT}).status;
+}
+
+tarn_status test_partner_run(struct test_partner *partner, test_partner_job *job, void *shared)
+{
+    return tell(partner, &(struct order){.act = RUN, .job = job, .address = shared}).status;
+}
+
+tarn_connection_info test_partner_describe(struct test_partner *partner)
+{
+    struct answer answer = tell(partner, &(struct order){.act = DESCRIBE});
+
+    OK(answer.status);
+    return answer.info;
+}
+
+tarn_stats test_partner_stats(struct test_partner *partner)
+{
+    struct answer answer = tell(partner, &(struct order){.act = STATISTICS});
+
+    OK(answer.status);
+    return answer.stats;
 }
 
 tarn_status test_partner_disconnect(struct test_partner *partner)

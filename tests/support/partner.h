@@ -26,6 +26,12 @@ tarn_status test_partner_open(struct test_partner *partner, const tarn_share *sh
                               uint64_t timeout_ns, void **address);
 tarn_status test_partner_close(struct test_partner *partner, void *address);
 tarn_status test_partner_collect(struct test_partner *partner);
+/* Has it run the function, with what lies in memory of both processes. */
+typedef tarn_status test_partner_job(tarn_device *device, tn_cu_stream stream, void *shared);
+tarn_status test_partner_run(struct test_partner *partner, test_partner_job *job, void *shared);
+/* What its connection and its device say. */
+tarn_connection_info test_partner_describe(struct test_partner *partner);
+tarn_stats test_partner_stats(struct test_partner *partner);
 tarn_status test_partner_disconnect(struct test_partner *partner);
 void test_partner_fill(struct test_partner *partner, void *address, uint32_t value, size_t words);
 /* Whether all words there have the value, as its device reads them. */

@@ -93,6 +93,9 @@ TEST(imports, what_was_unused_for_longest_goes_beyond_the_limit)
     struct tn_import used = import_of(1, 1);
     struct tn_import large = import_of(2, 1);
     uint64_t address;
+    uint64_t count;
+    uint64_t bytes;
+    uint64_t unused;
 
     OK(tn_import_use(&imports, &old, &address));
     OK(tn_import_use(&imports, &used, &address));
@@ -103,6 +106,10 @@ TEST(imports, what_was_unused_for_longest_goes_beyond_the_limit)
     ck_assert_uint_eq(old.address, 0);
     ck_assert_uint_ne(large.address, 0);
     ck_assert_uint_eq(imports.unused_bytes, 8 * TN_MIB);
+    tn_imports_usage(&imports, &count, &bytes, &unused);
+    ck_assert_uint_eq(count, 2);
+    ck_assert_uint_eq(bytes, 12 * TN_MIB);
+    ck_assert_uint_eq(unused, 8 * TN_MIB);
     ck_assert_uint_eq(tn_imports_shrink(&imports, 0), 8 * TN_MIB);
     ck_assert_uint_eq(imports.unused_bytes, 0);
     ck_assert_uint_ne(used.address, 0);
