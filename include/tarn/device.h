@@ -91,6 +91,7 @@ typedef enum tarn_history_stacks {
  *   history_stacks                      none, caller, frames or unwind.
  *   history_sample_bytes                A size; 0: all allocations.
  *   overrun_alignment                   0: off; or a power of two from 1 to 512.
+ *   sanitizer                           True or False.
  *   roundup_power2_divisions            A number for all sizes, or a list such as
  *                                       [64:8,256:4,>:1]. Here 8 counts from 64 MiB to below 128
  *                                       MiB, and below 64 MiB as the first of the list. 4 counts
@@ -170,6 +171,11 @@ typedef struct tarn_device_options {
     /* How many threads touch memory that is to be registered: a power of two up to 128; 0: as many
      * as the process may run at once, up to 16. They end when the device is closed. */
     size_t pinned_num_register_threads;
+
+    /* For finding mistakes, under compute-sanitizer --nvtx yes: it is told of each block, and names
+     * the block that a kernel passes the end of, or uses after its free. Pools have memory that is
+     * not mapped; a free waits for the device: docs/sanitizer.md. */
+    bool sanitizer;
 } tarn_device_options;
 
 #define TARN_DEVICE_OPTIONS_INIT TARN_SIZED(tarn_device_options)
@@ -220,8 +226,10 @@ typedef struct tarn_device_info {
  *                      version.
  *   NO_DEVICE          No device is there, or no device has this ordinal.
  *   NOT_SUPPORTED      The device has no virtual memory management.
+ *                      sanitizer is set, and no tool checks memory.
  *   ADDRESS_SPACE      The driver grants no range of at least 1 GiB of addresses.
- *   DEVICE_MEMORY      The few bytes are missing that Tarn needs to wait for a device.
+ *   DEVICE_MEMORY      The few bytes are missing that Tarn needs to wait for a device; with
+ *                      sanitizer, 1 GiB.
  *   HOST_MEMORY, FORKED, DEVICE_LOST, DRIVER. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_open(int ordinal,
                                                       const tarn_device_options *options,

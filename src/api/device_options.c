@@ -52,6 +52,13 @@ static bool is_thread_count(uint64_t count)
     return count == 0 || (tn_is_power_of_two(count) && count <= TN_TEAM_THREADS_MAX);
 }
 
+static tarn_status check_finder(const tarn_device_options *options)
+{
+    return options->sanitizer && options->overrun_alignment != 0
+               ? tn_bad_argument("sanitizer and overrun_alignment exclude each other")
+               : TARN_OK;
+}
+
 tarn_status tn_device_options_complete(tarn_device_options *options)
 {
     if (options->region_bytes == 0)
@@ -80,7 +87,7 @@ tarn_status tn_device_options_complete(tarn_device_options *options)
         if (!is_division(options->roundup_power2_divisions[i]))
             return tn_bad_argument("each of roundup_power2_divisions must be 0 or a power of two");
     }
-    return TARN_OK;
+    return check_finder(options);
 }
 
 /* The keys of TARN_CONF ---------------------------------------------------------------------- */
@@ -288,6 +295,13 @@ static bool read_register_threads(struct tn_words value, void *settings)
     return true;
 }
 
+static bool read_sanitizer(struct tn_words value, void *settings)
+{
+    tarn_device_options *options = settings;
+
+    return tn_words_bool(value, &options->sanitizer);
+}
+
 static bool read_expandable(struct tn_words value, void *settings)
 {
     (void)settings;
@@ -315,6 +329,7 @@ static const struct tn_conf_key keys[] = {
     {"history_stacks", read_history_stacks, "none, caller, frames or unwind"},
     {"history_sample_bytes", read_history_sample, "up to 1T; 0: all allocations"},
     {"overrun_alignment", read_overrun, OVERRUN_RULE},
+    {"sanitizer", read_sanitizer, "True or False"},
     {"roundup_power2_divisions", read_divisions,
      "0 or a power of two below 2^32; or a list of such numbers for rising powers of two from 1 to 32768 "
      "(MiB), then for those above: [64:8,256:4,>:1]"},
@@ -329,6 +344,8 @@ tarn_status tn_device_options_override(tarn_device_options *options, const char 
     tarn_status status =
         tn_conf_read("TARN_CONF", text, keys, sizeof keys / sizeof keys[0], &chosen);
 
+    if (status == TARN_OK)
+        status = check_finder(&chosen);
     if (status == TARN_OK)
         *options = chosen;
     return status;

@@ -35,7 +35,10 @@
  * CACHE     a device's unmapped memory         nothing                   all else
  * IMPORTS   memory of other processes that is  mapping and unmapping it   all else
  *           mapped
- * REGION    a device's regions and slots       reserving addresses       all else
+ * REGION    a device's regions and slots       reserving addresses, or   all else
+ *                                              making linear memory
+ * TOOL      linear memory, and which of its    what a tool is told       all else
+ *           bytes are usable
  * WAIT      the token that a device is waited  waits for the GPU;        all else
  *           for by; with no other lock held    CONTEXTS
  * CONTEXTS  the program's own contexts that    asking after contexts     waits for the GPU
@@ -76,6 +79,7 @@ enum tn_rank {
     TN_RANK_CACHE,
     TN_RANK_IMPORTS,
     TN_RANK_REGION,
+    TN_RANK_TOOL,
     TN_RANK_WAIT,
     TN_RANK_CONTEXTS,
     TN_RANK_OPEN,

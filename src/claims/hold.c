@@ -32,6 +32,7 @@
 #include "claims/use.h"
 #include "driver/exec.h"
 #include "heap/sequence.h"
+#include "claims/usable.h"
 
 static struct tn_records hold_records = TN_RECORDS_INIT(struct tn_hold);
 
@@ -359,10 +360,12 @@ void tn_hold_shut(struct tn_hold *hold)
 }
 
 /* Takes the chunk from the hold. proven: no work on the hold's memory runs any more. */
-static void let_go(struct tn_chunk *chunk, bool proven)
+static void let_go(struct tn_gpu *gpu, struct tn_chunk *chunk, bool proven)
 {
     TN_ASSERT(chunk != NULL && chunk->hold_count > 0); /* P7 */
     chunk->hold_count -= 1;
+    if (chunk->hold_count == 0)
+        tn_usable_let_go(gpu, chunk);
     if (tn_chunk_is_of_work(chunk))
         return;
     if (!proven) {
@@ -384,7 +387,8 @@ void tn_hold_leave(struct tn_hold *hold, bool proven)
     for (size_t word = tn_chunk_set_next(&hold->chunks, 0); word < hold->chunks.word_count;
          word = tn_chunk_set_next(&hold->chunks, word + 1)) {
         for (uint64_t bits = hold->chunks.words[word]; bits != 0; bits &= bits - 1)
-            let_go(holds->chunks->by_id[TN_CHUNK_SET_BITS * word + (size_t)__builtin_ctzll(bits)],
+            let_go(holds->gpu,
+                   holds->chunks->by_id[TN_CHUNK_SET_BITS * word + (size_t)__builtin_ctzll(bits)],
                    proven);
     }
     if (!hold->settled)

@@ -25,6 +25,7 @@
 
 struct tn_foreign;
 struct tn_pinned;
+struct tn_sanitizer;
 
 /* The driver's calls that are counted, whatever the driver answers. */
 enum tn_gpu_call {
@@ -78,6 +79,8 @@ struct tn_gpu {
     /* the program's own contexts; guarded by contexts_lock; removal needs wait_lock, too */
     struct tn_foreign *foreign;
     _Atomic(tn_cu_context) last_met; /* a context in the list; NULL: none */
+    /* NULL: memory is mapped, as it should; immutable while regions exist; see sanitizer.h */
+    struct tn_sanitizer *sanitizer;
     /* See kernel.h: */
     struct tn_lock kernel_lock;            /* loading the code */
     tn_cu_library library;                 /* guarded by kernel_lock */

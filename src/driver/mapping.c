@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "driver/gpu.h"
 #include "driver/result.h"
+#include "driver/sanitizer.h"
 
 tarn_status tn_gpu_reserve_addresses(struct tn_gpu *gpu, uint64_t bytes, uint64_t alignment,
                                      uint64_t hint, uint64_t *address)
@@ -69,13 +70,27 @@ static const char *mapping_what(bool host)
     return host ? "mapping page-locked memory" : "mapping device memory";
 }
 
+/* The handle of all linear memory, which is at its addresses already. */
+static const tn_cu_memhandle linear_handle = 1;
+
+static tarn_status refuse_linear(const char *what)
+{
+    return tn_fail(TARN_ERR_NOT_SUPPORTED,
+                   "the device was opened with sanitizer, where memory is not mapped: %s", what);
+}
+
 tarn_status tn_gpu_create_memory(struct tn_gpu *gpu, uint64_t bytes,
                                  struct tn_memory_properties properties, tn_cu_memhandle *handle)
 {
     tn_cu_allocation_prop prop = allocation_properties(gpu, properties);
     tn_cu_memhandle created = 0;
-    tn_cu_result result = gpu->driver->cuMemCreate(&created, bytes, &prop, 0);
+    tn_cu_result result;
 
+    if (tn_gpu_is_linear(gpu)) {
+        *handle = linear_handle;
+        return TARN_OK;
+    }
+    result = gpu->driver->cuMemCreate(&created, bytes, &prop, 0);
     tn_gpu_count(gpu, TN_CALL_CREATE);
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, mapping_what(properties.host), "cuMemCreate");
@@ -85,6 +100,8 @@ tarn_status tn_gpu_create_memory(struct tn_gpu *gpu, uint64_t bytes,
 
 void tn_gpu_release_memory(struct tn_gpu *gpu, tn_cu_memhandle handle)
 {
+    if (tn_gpu_is_linear(gpu))
+        return;
     tn_gpu_count(gpu, TN_CALL_RELEASE);
     tn_gpu_teardown(gpu, gpu->driver->cuMemRelease(handle), "cuMemRelease");
 }
@@ -105,10 +122,13 @@ tarn_status tn_gpu_export_memory(struct tn_gpu *gpu, tn_cu_memhandle handle, int
 tarn_status tn_gpu_import_memory(struct tn_gpu *gpu, int descriptor, tn_cu_memhandle *handle)
 {
     tn_cu_memhandle imported = 0;
-    tn_cu_result result = gpu->driver->cuMemImportFromShareableHandle(
-        &imported, (void *)(intptr_t)descriptor, TN_CU_MEM_HANDLE_TYPE_POSIX_FD);
+    tn_cu_result result;
 
     TN_ASSERT(descriptor >= 0);
+    if (tn_gpu_is_linear(gpu))
+        return refuse_linear("nothing of another process can be mapped");
+    result = gpu->driver->cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)descriptor,
+                                                         TN_CU_MEM_HANDLE_TYPE_POSIX_FD);
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, "importing memory", "cuMemImportFromShareableHandle");
     *handle = imported;
@@ -131,8 +151,11 @@ tarn_status tn_gpu_map(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, tn_
     tn_cu_access_desc access[TN_GPU_PEERS_MAX + 2]; /* the device and the host, too */
     size_t count = 0;
     tarn_status status;
-    tn_cu_result result = gpu->driver->cuMemMap(address, bytes, 0, handle, 0);
+    tn_cu_result result;
 
+    if (tn_gpu_is_linear(gpu))
+        return TARN_OK;
+    result = gpu->driver->cuMemMap(address, bytes, 0, handle, 0);
     tn_gpu_count(gpu, TN_CALL_MAP);
     if (result != TN_CUDA_SUCCESS)
         return tn_gpu_failed(gpu, result, mapping_what(host), "cuMemMap");
@@ -154,6 +177,8 @@ tarn_status tn_gpu_map(struct tn_gpu *gpu, uint64_t address, uint64_t bytes, tn_
 
 void tn_gpu_unmap(struct tn_gpu *gpu, uint64_t address, uint64_t bytes)
 {
+    if (tn_gpu_is_linear(gpu))
+        return;
     tn_gpu_count(gpu, TN_CALL_UNMAP);
     tn_gpu_teardown(gpu, gpu->driver->cuMemUnmap(address, bytes), "cuMemUnmap");
 }
@@ -192,6 +217,8 @@ tarn_status tn_gpu_check_properties(struct tn_gpu *gpu, struct tn_memory_propert
 {
     tarn_status status = TARN_OK;
 
+    if (tn_gpu_is_linear(gpu) && (properties.host || properties.exportable || properties.rdma))
+        return refuse_linear("no memory is for the host, for other processes or for RDMA");
     if (properties.host)
         status = tn_gpu_require_attribute(gpu, TN_CU_ATTR_HOST_NUMA_VMM_SUPPORTED,
                                           "page-locked memory of the host that can be mapped");
@@ -234,6 +261,8 @@ tarn_status tn_gpu_peer_mask(struct tn_gpu *gpu, int peer, uint64_t *mask)
     if (peer != gpu->ordinal && !can)
         return tn_fail(TARN_ERR_NOT_SUPPORTED, "device %d cannot use memory of device %d", peer,
                        gpu->ordinal);
+    if (peer != gpu->ordinal && tn_gpu_is_linear(gpu))
+        return refuse_linear("no peer can be given access");
     *mask = peer != gpu->ordinal ? (uint64_t)1 << peer : 0;
     return TARN_OK;
 }

@@ -41,7 +41,7 @@ TARN_MUST_CHECK tarn_status tn_gpu_export_memory(struct tn_gpu *gpu, tn_cu_memha
                                                  int *descriptor);
 
 /* The memory of a file descriptor, which stays the caller's. DRIVER: it is none of memory;
- * DEVICE_LOST */
+ * DEVICE_LOST; NOT_SUPPORTED: memory is linear (driver/sanitizer.h) */
 TARN_MUST_CHECK tarn_status tn_gpu_import_memory(struct tn_gpu *gpu, int descriptor,
                                                  tn_cu_memhandle *handle);
 

@@ -17,6 +17,8 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/lock.h"
+#include "driver/idle.h"
+#include "driver/sanitizer.h"
 #include "graphs/admit.h"
 #include "graphs/broken.h"
 #include "graphs/unrouted.h"
@@ -454,6 +456,21 @@ static void free_and_unlock(tarn_pool *pool, struct tn_block *block, bool held,
     tn_device_unpin(device);
 }
 
+/* Where a tool is told of blocks (driver/sanitizer.h), work that was enqueued before a free may use the
+ * block: the device finishes it first. A free goes on where the driver refuses to wait. */
+static TN_RARE tarn_status await_work(uint64_t address, tarn_pool **pool, struct tn_block **block)
+{
+    tarn_pool *const of = *pool;
+    tarn_status waited;
+
+    tn_pool_pin(of);
+    tn_pool_unlock(of);
+    waited = tn_gpu_wait_idle(&of->device->gpu);
+    (void)waited;
+    tn_pool_unpin(of);
+    return tn_pool_lock_block(address, false, pool, block);
+}
+
 /* Finds a block to free and locks its pool, as tn_pool_lock_block, after the pool has noticed
  * captures that the user has begun for it; *held is false where this failed. A DISCARDED block does
  * not keep its pool, which is pinned meanwhile. */
@@ -463,6 +480,8 @@ static tarn_status lock_to_free(uint64_t address, tarn_pool **pool, struct tn_bl
     tarn_status status = tn_pool_lock_block(address, false, pool, block);
 
     *held = true;
+    if (status == TARN_OK && tn_gpu_is_linear(&(*pool)->device->gpu))
+        status = await_work(address, pool, block);
     if (status != TARN_OK || (*pool)->claims.route_count == 0)
         return status;
     tn_pool_pin(*pool);

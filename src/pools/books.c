@@ -3,6 +3,7 @@
 
 #include "base/contract.h"
 #include "heap/steady.h"
+#include "claims/usable.h"
 #include "pools/device.h"
 
 /* Writes the block's new state, and enters it in the books of its chunks. Reads none of these
@@ -60,6 +61,7 @@ void tn_pool_enter_live(tarn_pool *pool, struct tn_block *block, bool restored)
     make_live(tn_block_chunk_at(block, block->offset), block, block->own_order,
               block->may_have_claims);
     record_live(block, restored);
+    tn_usable_begin(&pool->device->gpu, block);
     count_live(pool, tn_kind_of(bytes), &(struct tn_tally){1, bytes, block->requested});
     TN_ASSERT(tn_live_find(pool, tn_block_address(block)) == block); /* P5 */
 }
@@ -75,6 +77,7 @@ void tn_pool_revive(struct tn_chunk *chunk, struct tn_block *block, uint64_t req
     block->sequence = sequence;
     make_live(chunk, block, true, false); /* P18 */
     record_live(block, true);
+    tn_usable_begin(&chunk->heap->arena->pool->device->gpu, block);
     tally->count += 1;
     tally->bytes += tn_block_bytes(block);
     tally->requested += requested;

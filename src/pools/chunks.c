@@ -15,6 +15,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "claims/usable.h"
 #include "pools/device.h"
 #include "pools/pieces.h"
 #include "pools/trackers.h"
@@ -237,6 +238,7 @@ static void remove_chunk(tarn_pool *pool, struct tn_chunk *chunk, enum tn_unmapp
     struct tn_memory *memory;
 
     leave(pool, chunk);
+    tn_usable_unmap(&pool->device->gpu, chunk);
     tn_trackers_forget(pool->device, chunk);
     memory = tn_chunk_unmap(chunk);
     count_event(pool, TN_CHUNK_UNMAPS);

@@ -14,6 +14,7 @@
 #include "claims/watch.h"
 #include "heap/arena_lock.h"
 #include "heap/steady.h"
+#include "claims/usable.h"
 #include "pools/books.h"
 #include "pools/device.h"
 #include "pools/loans.h"
@@ -159,6 +160,15 @@ static bool has_use_outside(const struct tn_block *block)
     return use != NULL;
 }
 
+static bool has_captured_use(const struct tn_block *block)
+{
+    const struct tn_use *use = tn_block_uses(block);
+
+    while (use != NULL && use->order.capture_id == 0)
+        use = use->next;
+    return use != NULL;
+}
+
 /* P26: whether, apart from its recorded uses, only graphs which hold the block's memory have
  * touched it. During the block's own capture nothing has run in the memory. Later its user may have
  * given the block to any stream: only tarn_free_on names the last use. Copies of checkpoints'
@@ -218,6 +228,9 @@ static void free_block(tarn_pool *pool, struct tn_block *block, bool unheld, boo
                              tn_order_equal(tn_block_order(block), block->heap->arena->order));
     block->unheld = unheld;
     block->captured_free = block->captured_free || unheld;
+    tn_usable_end(&pool->device->gpu, block,
+                  kept || block->captured_free || has_captured_use(block) ||
+                      tn_block_is_held(block));
     proof_stamp = tn_block_next_use_follows(block) ? 0 : tn_gpu_epoch(&pool->device->gpu);
     /* Else the end of any graph would free the block, whenever the driver tells this end. */
     tn_captured_uses_end(pool, block);

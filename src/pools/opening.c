@@ -19,6 +19,7 @@
 #include "driver/mapping.h"
 #include "driver/open.h"
 #include "driver/pinned.h"
+#include "driver/sanitizer.h"
 #include "heap/sequence.h"
 #include "pools/await.h"
 #include "pools/captures.h"
@@ -133,6 +134,7 @@ static void fini_device(tarn_device *device)
     tn_memory_cache_fini(&device->cache);
     tn_regions_fini(&device->regions);
     tn_pool_index_fini(&device->index);
+    tn_sanitizer_close(&device->gpu);
     tn_histories_remove(device);
     fini_history(&device->history); /* what was written until here can be read until here */
     tn_gpu_close(&device->gpu);
@@ -168,9 +170,13 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     status = init_history(&device->history, options);
     if (status != TARN_OK)
         goto close_gpu;
-    status = tn_regions_init(&device->regions, &device->gpu, options->region_bytes);
+    if (options->sanitizer)
+        status = tn_sanitizer_open(&device->gpu);
+    if (status == TARN_OK)
+        status = tn_regions_init(&device->regions, &device->gpu,
+                                 options->sanitizer ? TN_GIB : options->region_bytes);
     if (status != TARN_OK)
-        goto drop_history;
+        goto close_sanitizer;
     device->regions.takes_turns = device->lone_alignment != 0;
     atomic_store(&device->budget.limit_bytes, options->limit_bytes);
     tn_budget_set_fraction(&device->budget, options->memory_fraction, device->gpu.total_bytes);
@@ -198,7 +204,8 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     else if (device->history.file.head != NULL)
         tn_histories_add(device);
     return status;
-drop_history:
+close_sanitizer:
+    tn_sanitizer_close(&device->gpu);
     fini_history(&device->history);
 close_gpu:
     tn_gpu_close(&device->gpu);
@@ -263,7 +270,7 @@ static tarn_status open_locked(int ordinal, const tarn_device_options *options, 
                                : options->move_limit_bytes == 0           ? SIZE_MAX
                                                                 : options->move_limit_bytes;
     device->lone_alignment = options->overrun_alignment;
-    if (device->lone_alignment != 0)
+    if (device->lone_alignment != 0 || options->sanitizer)
         device->move_limit_bytes = 0; /* memory that moves would leave its page */
     device->check_pool = check_pool;
     device->peer_mask = 0;

@@ -27,6 +27,7 @@
 #include "base/thread.h"
 #include "claims/body.h"
 #include "claims/watch.h"
+#include "claims/usable.h"
 #include "pools/arenas.h"
 #include "pools/device.h"
 #include "pools/handover.h"
@@ -187,7 +188,7 @@ void tn_captured_uses_end(tarn_pool *pool, struct tn_block *block)
     }
 }
 
-static bool is_held(const struct tn_block *block)
+bool tn_block_is_held(const struct tn_block *block)
 {
     const struct tn_chunk *chunk = NULL;
 
@@ -213,7 +214,7 @@ bool tn_pending_moves(const tarn_pool *pool, const struct tn_block *block)
 
     TN_ASSERT(tn_pool_is_locked(pool) && block->state == TN_BLOCK_PENDING);
     return block->captured_free && arena != &pool->idle && !tn_arena_is_captured(arena) &&
-           is_held(block);
+           tn_block_is_held(block);
 }
 
 /* Whether a block freed beside captures may become FREE; *moves: whether its chunks must then go to
@@ -389,6 +390,7 @@ static void poll(tarn_pool *pool, bool force, bool keeps)
         if (moves)
             tn_heap_give_up(pool, block);
         unlink_pending(pool, block);
+        tn_usable_settle(&pool->device->gpu, block);
         count_freed(block); /* the work of its uses has ended */
         tn_heap_put(&pool->store, block);
     }
@@ -496,6 +498,7 @@ void tn_pending_end_captured(tarn_pool *pool)
             !captures_let_go(pool, block, false, &moves) || moves)
             continue;
         unlink_pending(pool, block);
+        tn_usable_settle(&pool->device->gpu, block);
         count_freed(block);
         tn_heap_put(&pool->store, block);
     }

@@ -24,6 +24,9 @@
 /* The stamp of a free of the block now: 0 if no work of its own stream can be left. */
 uint64_t tn_block_freed_stamp(const tarn_pool *pool, const struct tn_block *block);
 
+/* Whether a hold has a chunk of the block. */
+bool tn_block_is_held(const struct tn_block *block);
+
 /* Makes a freed block PENDING: the last step of a free which cannot take effect at once.
  * proof_stamp: not 0: an epoch which must be proven idle, too. graphs_alone: P26. */
 void tn_pending_add(tarn_pool *pool, struct tn_block *block, uint64_t proof_stamp,

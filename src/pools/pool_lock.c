@@ -8,6 +8,7 @@
 #include "base/contract.h"
 #include "base/fork.h"
 #include "base/hot.h"
+#include "driver/sanitizer.h"
 #include "heap/arena_lock.h"
 #include "heap/check.h"
 #include "heap/steady.h"
@@ -320,7 +321,7 @@ static struct tn_steady_terms terms_of(const tarn_pool *pool, const struct tn_ar
     TN_ASSERT(arena != &pool->idle);
     /* A pool without its magic number is going, and callers with its handle are told. */
     terms.allocates = !tn_pool_is_lone(pool) && arena->met && arena->fence == NULL &&
-                      atomic_load(&pool->magic) != 0 &&
+                      atomic_load(&pool->magic) != 0 && !tn_gpu_is_linear(&pool->device->gpu) &&
                       (!captured || (hold != NULL && pool->bodies.first == NULL));
     /* The last free of a released pool ends the pool, and therefore needs its lock. */
     terms.frees =

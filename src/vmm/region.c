@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "driver/mapping.h"
+#include "driver/sanitizer.h"
 #include "vmm/address_table.h"
 
 static const uint64_t first_hint = 0x20c102000000;
@@ -87,12 +88,20 @@ static uint64_t find_run(const struct tn_region *region, uint64_t count)
                                                            : found;
 }
 
+static void free_range(struct tn_gpu *gpu, uint64_t base, uint64_t bytes)
+{
+    if (tn_gpu_is_linear(gpu))
+        tn_sanitizer_give(gpu, base);
+    else
+        tn_gpu_free_addresses(gpu, base, bytes);
+}
+
 /* A range granted above the table's addresses, where no lookup finds anything, is given back. */
 static tarn_status check_granted(struct tn_gpu *gpu, uint64_t granted, uint64_t bytes)
 {
     if (granted <= ((uint64_t)1 << TN_ADDRESS_BITS) - bytes)
         return TARN_OK;
-    tn_gpu_free_addresses(gpu, granted, bytes);
+    free_range(gpu, granted, bytes);
     return tn_fail(TARN_ERR_ADDRESS_SPACE,
                    "reserving %llu MiB of addresses: the driver gives 0x%llx, and Tarn uses "
                    "addresses below 2^%d",
@@ -105,6 +114,11 @@ static tarn_status reserve_exactly(struct tn_gpu *gpu, uint64_t bytes, uint64_t 
 {
     uint64_t granted = 0;
 
+    if (tn_gpu_is_linear(gpu)) {
+        tarn_status status = tn_sanitizer_take(gpu, bytes, base);
+
+        return status == TARN_OK ? check_granted(gpu, *base, bytes) : status;
+    }
     for (uint64_t k = 0; k < HINT_COUNT; k++) {
         uint64_t hint = first_hint + k * hint_step;
         tarn_status status = tn_gpu_reserve_addresses(gpu, bytes, TN_SLOT_BYTES, hint, &granted);
@@ -164,7 +178,7 @@ static tarn_status add_region(struct tn_regions *regions, uint64_t at_least)
     return TARN_OK;
 
 free_addresses:
-    tn_gpu_free_addresses(regions->gpu, region->base, bytes);
+    free_range(regions->gpu, region->base, bytes);
 free_region:
     tn_host_free(region);
     return status;
@@ -189,7 +203,7 @@ tarn_status tn_regions_init(struct tn_regions *regions, struct tn_gpu *gpu, uint
 static void remove_region(struct tn_regions *regions, struct tn_region *region)
 {
     TN_ASSERT(region->free_count == region->slot_count); /* V3 */
-    tn_gpu_free_addresses(regions->gpu, region->base, region->bytes);
+    free_range(regions->gpu, region->base, region->bytes);
     atomic_fetch_sub(&regions->reserved_bytes, region->bytes);
     tn_host_free(region->taken);
     tn_host_free(region);
@@ -213,6 +227,8 @@ void tn_regions_shrink(struct tn_regions *regions)
 {
     struct tn_region **link;
 
+    if (tn_gpu_is_linear(regions->gpu))
+        return; /* the free of linear memory waits for the device */
     tn_lock_acquire(&regions->lock);
     link = &regions->first->next;
     while (*link != NULL) {

@@ -38,6 +38,7 @@ static void expect_same(const tarn_device_options *a, const tarn_device_options 
     EXPECT(a->move_limit_bytes == b->move_limit_bytes);
     EXPECT(a->history_bytes == b->history_bytes);
     EXPECT(a->overrun_alignment == b->overrun_alignment);
+    EXPECT(a->sanitizer == b->sanitizer);
     EXPECT(a->pinned_use_cuda_host_register == b->pinned_use_cuda_host_register);
     EXPECT(a->pinned_num_register_threads == b->pinned_num_register_threads);
 }
@@ -61,14 +62,15 @@ static void write_options(const tarn_device_options *options, char *text, size_t
         "region_bytes:%zu,limit_bytes:%zu,cache_limit_bytes:%s,"
         "pinned_cache_limit_bytes:%s,unrouted:%s,null_stream:%s,"
         "pinned_use_cuda_host_register:%s,pinned_num_register_threads:%zu,"
-        "move_limit_bytes:%s,overrun_alignment:%zu,graph_capture_record_stream_reuse:%s,roundup_power2_divisions:[",
+        "move_limit_bytes:%s,overrun_alignment:%zu,sanitizer:%s,graph_capture_record_stream_reuse:%s,roundup_power2_divisions:[",
         options->region_bytes, options->limit_bytes,
         write_kept(options->cache_limit_bytes, kept[0]),
         write_kept(options->pinned_cache_limit_bytes, kept[1]), unrouted[options->unrouted],
         options->null_stream == TARN_NULL_STREAM_PER_THREAD ? "per_thread" : "legacy",
         options->pinned_use_cuda_host_register ? "True" : "False",
         options->pinned_num_register_threads, write_kept(options->move_limit_bytes, kept[2]),
-        options->overrun_alignment, options->no_record_stream_reuse ? "False" : "True");
+        options->overrun_alignment, options->sanitizer ? "True" : "False",
+        options->no_record_stream_reuse ? "False" : "True");
 
     for (int i = 0; i < TARN_ROUNDUP_SIZES; i++)
         used += snprintf(text + used, text_bytes - (size_t)used, "%s%d:%u", i > 0 ? "," : "",
@@ -106,6 +108,7 @@ const char *const fuzz_words[] = {
     "null_stream:",
     "move_limit_bytes:",
     "overrun_alignment:",
+    "sanitizer:",
     "roundup_power2_divisions:",
     "graph_capture_record_stream_reuse:",
     "expandable_segments:",

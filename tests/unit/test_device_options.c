@@ -261,6 +261,6 @@ TEST(device_options, a_key_that_is_none_is_named_beside_those_that_are)
             "limit_bytes, per_process_memory_fraction, cache_limit_bytes, "
             "pinned_cache_limit_bytes, pinned_use_cuda_host_register, pinned_num_register_threads, "
             "region_bytes, unrouted, null_stream, move_limit_bytes, "
-            "history_bytes, history_stacks, history_sample_bytes, overrun_alignment, roundup_power2_divisions, graph_capture_record_stream_reuse, expandable_segments, backend");
+            "history_bytes, history_stacks, history_sample_bytes, overrun_alignment, sanitizer, roundup_power2_divisions, graph_capture_record_stream_reuse, expandable_segments, backend");
     }
 }
