@@ -23,6 +23,7 @@
 #include "base/pins.h"
 #include "claims/watch.h"
 #include "pools/device.h"
+#include "share/handoff.h"
 #include "share/message.h"
 #include "share/process.h"
 #include "share/tables.h"
@@ -50,6 +51,7 @@ struct tn_lease {
     enum tn_lease_state state;
     uint32_t generation;   /* of the lease that is or was there last */
     uint32_t next;         /* of the free slots, or of those that end */
+    uint32_t writes;       /* that streams were given for the slot (share/handoff.h) */
     _Atomic uint64_t told; /* by the watch: the block is no longer there */
     struct tn_watch watch; /* on the block */
 };
@@ -83,7 +85,11 @@ struct tn_given_run {
 /* A slot of the consumer's. */
 struct tn_opened {
     uint32_t generation; /* of the lease that is open */
-    uint32_t next;       /* with the same hash */
+    uint32_t next;       /* with the same hash; of those that are closed */
+    uint32_t writes;     /* that streams were given for the slot (share/handoff.h) */
+    bool begins;         /* with a word of a stream of the producer's */
+    bool is_waited_for;  /* a stream of this process may wait for this word */
+    bool is_leaving;     /* closed, and streams have not come there */
     uint64_t count;      /* how often it was opened and not closed */
     uint64_t address;
     struct tn_given_run *run;
@@ -107,7 +113,10 @@ struct tn_consumer {
     struct tn_given_run **runs;     /* by their first chunk */
     struct tn_opened *opened;       /* by slot */
     uint32_t *heads;                /* of slots by hash of their address */
-    uint64_t opened_count;          /* slots that are open */
+    uint64_t opened_count;          /* slots that are open or leaving */
+    uint32_t first_leaving;         /* TN_SHARE_NONE: none; in order of their close */
+    uint32_t last_leaving;
+    bool awaits_words; /* the last share could not be opened for lack of a word */
     /* A message that could not be taken, for lack of memory or descriptors, comes again first: */
     struct tn_message kept;
     int kept_files[TN_SHARE_DESCRIPTORS_MAX];
@@ -131,12 +140,14 @@ struct tarn_connection {
     enum tn_connection_state state;
     enum tn_refusal refusal; /* why a consumer was refused; NONE: it was not */
     struct tn_tables tables;
+    struct tn_handoff handoff;
     struct tn_producer producer;
     struct tn_consumer consumer;
     char name[TN_SHARE_NAME_MAX + 1]; /* of the listener; immutable */
     /* Kept in a recycled record: */
-    struct tn_lock lock; /* rank SHARES */
-    struct tn_pins pins; /* calls that use the connection */
+    struct tn_lock lock;   /* rank SHARES */
+    struct tn_lock closes; /* rank CLOSES: one close at a time is given to a stream */
+    struct tn_pins pins;   /* calls that use the connection */
     bool has_lock;
 };
 
