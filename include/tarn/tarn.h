@@ -20,6 +20,7 @@
 #include "tarn/share.h"
 #include "tarn/snapshot.h"
 #include "tarn/stats.h"
+#include "tarn/symmetric.h"
 #include "tarn/status.h"
 #include "tarn/tracker.h"
 #include "tarn/types.h"

@@ -19,6 +19,7 @@
 #include "tarn/pool.h"
 #include "tarn/share.h"
 #include "tarn/stats.h"
+#include "tarn/symmetric.h"
 
 /* Whether no later field lies in the last word of the least size. next: the field behind that
  * size. */
@@ -31,6 +32,7 @@
 #define TN_AUDIT_OPTIONS TN_SIZED(tarn_audit_options, scan_stream)
 #define TN_HISTORY_SETTINGS TN_SIZED(tarn_history_settings, live_stacks_alone)
 #define TN_LISTENER_OPTIONS TN_SIZED(tarn_listener_options, lease_slots)
+#define TN_GROUP_OPTIONS TN_SIZED(tarn_group_options, timeout_ns)
 #define TN_CAPTURE_OPTIONS TN_SIZED(tarn_capture_options, driver_graph)
 
 _Static_assert(TN_LEAST_IS_WHOLE(tarn_device_options, pinned_cache_limit_bytes, null_stream), "");
@@ -45,6 +47,8 @@ _Static_assert(TN_LEAST_IS_WHOLE(tarn_capture_options, driver_graph, outer), "")
 #define TN_GRAPH_MEMORY_INFO TN_SIZED(tarn_graph_memory_info, exec_bytes)
 #define TN_SEGMENT TN_SIZED(tarn_segment, pool)
 #define TN_CONNECTION_INFO TN_SIZED(tarn_connection_info, lease_count)
+#define TN_MEMBER_INFO TN_SIZED(tarn_member_info, host)
+#define TN_SYMMETRIC_INFO TN_SIZED(tarn_symmetric_info, call_hash)
 #define TN_HISTORY_INFO TN_SIZED(tarn_history_info, stacks_lost)
 
 _Static_assert(TN_LEAST_IS_WHOLE(tarn_segment, pool, index), "");

@@ -30,7 +30,8 @@ enum tn_user_function {
     TN_USER_WRITER,
     TN_USER_TRACKER,
     TN_USER_INTERPRETER,
-    TN_USER_POLICY
+    TN_USER_POLICY,
+    TN_USER_GATHERER
 };
 
 enum { TN_USER_CODE_CANARIES = 8 };

@@ -110,10 +110,11 @@ struct tarn_device {
     uint64_t
         lone_alignment; /* of addresses of lone blocks, 0: none are; immutable; see pools/lone.h */
     uint64_t peer_mask; /* devices with access to all its memory; guarded by lock */
-    struct tn_imports imports;    /* memory of other processes */
-    tarn_connection *connections; /* guarded by lock; newest first */
-    tarn_listener *listeners;     /* guarded by lock; newest first */
-    tn_pool_checker check_pool;   /* at unlocks of builds with TARN_DEBUG_CHECKS; immutable */
+    struct tn_imports imports;        /* memory of other processes */
+    tarn_connection *connections;     /* guarded by lock; newest first */
+    tarn_listener *listeners;         /* guarded by lock; newest first */
+    atomic_uint_fast64_t group_count; /* groups of processes; changed under no lock */
+    tn_pool_checker check_pool;       /* at unlocks of builds with TARN_DEBUG_CHECKS; immutable */
     /* The stream that NULL means: NULL, which is the legacy one, or the handle of a thread's own.
      * Immutable. */
     tn_cu_stream null_stream;

@@ -350,6 +350,10 @@ static tarn_status check_unused(tarn_device *device, bool *idle)
                          "device %d is in use: a listener, or a connection with another process, "
                          "exists; destroy them",
                          device->gpu.ordinal);
+    } else if (atomic_load(&device->group_count) > 0) {
+        status = tn_fail(TARN_ERR_BUSY,
+                         "device %d is in use: a group of processes exists; destroy the group",
+                         device->gpu.ordinal);
     } else if (claims.pool_count > 0) {
         status = tn_fail(TARN_ERR_BUSY,
                          "device %d is in use: %llu private pools exist; destroy or release them "

@@ -54,5 +54,8 @@ int main(void)
     TRY(tarn_tracked, TARN_TRACKED_INIT);
     TRY(tarn_listener_options, TARN_LISTENER_OPTIONS_INIT);
     TRY(tarn_connection_info, TARN_CONNECTION_INFO_INIT);
+    TRY(tarn_group_options, TARN_GROUP_OPTIONS_INIT);
+    TRY(tarn_member_info, TARN_MEMBER_INFO_INIT);
+    TRY(tarn_symmetric_info, TARN_SYMMETRIC_INFO_INIT);
     return failures != 0;
 }

@@ -99,6 +99,32 @@ static void connect_here(tarn_device *device)
     OK(tarn_listener_destroy(listener));
 }
 
+/* A group of this process alone. */
+static void join_alone(tarn_device *device)
+{
+    tarn_group_options options = TARN_GROUP_OPTIONS_INIT;
+    GUARDED(tarn_member_info) member;
+    GUARDED(tarn_symmetric_info) info;
+    tarn_group *group = NULL;
+    tarn_symmetric *pool = NULL;
+
+    options.name = "alone";
+    options.world = 1;
+    REFUSED(options, tarn_group_create(device, &options, &group));
+    OK(tarn_group_create(device, &options, &group));
+    MAKE(member, (tarn_member_info)TARN_MEMBER_INFO_INIT);
+    OK(tarn_group_member(group, 0, &member.is));
+    EXPECT_KEPT(member);
+    EXPECT(member.is.pid == (int)getpid());
+    OK(tarn_symmetric_create(group, 1, &pool));
+    MAKE(info, (tarn_symmetric_info)TARN_SYMMETRIC_INFO_INIT);
+    OK(tarn_symmetric_describe(pool, &info.is));
+    EXPECT_KEPT(info);
+    EXPECT(info.is.stride > 0 && info.is.reserved_bytes == 0);
+    OK(tarn_symmetric_destroy(pool));
+    OK(tarn_group_destroy(group));
+}
+
 static void describe(tarn_device *device)
 {
     GUARDED(tarn_device_info) info;
@@ -238,6 +264,7 @@ int main(void)
     OK(tarn_pool_malloc(pool, 1000, 0, NULL, &address));
     describe(device);
     connect_here(device);
+    join_alone(device);
     look_at_history(device);
     read_statistics(device, pool);
     look_at_graph(device, graph);
@@ -253,6 +280,9 @@ int main(void)
     SAY(tarn_capture_options);
     SAY(tarn_listener_options);
     SAY(tarn_connection_info);
+    SAY(tarn_group_options);
+    SAY(tarn_member_info);
+    SAY(tarn_symmetric_info);
     SAY(tarn_device_info);
     SAY(tarn_stats);
     SAY(tarn_graph_memory_info);

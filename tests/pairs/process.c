@@ -275,6 +275,8 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     tarn_snapshot *snapshot = NULL;
     tarn_leaks *leaks = NULL;
     tarn_snapshot_diff *snapshot_diff = NULL;
+    tarn_group *group = NULL;
+    tarn_symmetric *symmetric = NULL;
     tarn_live_diff *diff = NULL;
     tarn_pool *made = NULL;
     void *address = pw.blocks[m->blocks[0]].address;
@@ -319,6 +321,10 @@ static _Noreturn void be_the_child(struct pairs_member *m)
     FORKED(tarn_leaks_find(pw.device, NULL, &leaks));
     FORKED(tarn_device_write_metrics(pw.device, TARN_METRICS_JSON, 0, NULL, NULL));
     FORKED(tarn_snapshot_compare(snapshot, snapshot, &snapshot_diff));
+    FORKED(tarn_group_create(pw.device, NULL, &group));
+    FORKED(tarn_group_meet(group, 0));
+    FORKED(tarn_symmetric_malloc(symmetric, 512, 0, &other));
+    FORKED(tarn_symmetric_collect(symmetric, 0));
     FORKED(tarn_pool_stats(pool, &stats));
     FORKED(tarn_device_stats(pw.device, &stats));
     FORKED(tarn_device_mark(pw.device, &mark));

@@ -30,6 +30,11 @@ static struct {
     void *shared;              /* a block of a shared pool */
     tarn_share share;          /* of it */
     void *opened;              /* it, as the consumer has it */
+    tarn_group *group;         /* of this process alone, as the other one */
+    tarn_group *spare_group;
+    tarn_symmetric *symmetric; /* of the group, as the spare one */
+    tarn_symmetric *spare_symmetric;
+    void *symmetric_block;
 } with;
 
 /* What the calls write. */
@@ -65,8 +70,14 @@ static struct {
     tarn_connection_info connection_info;
     tarn_share share;
     int descriptor;
+    tarn_group *group;
+    tarn_member_info member;
+    tarn_symmetric *symmetric;
+    tarn_symmetric_info symmetric_info;
 } out = {
     .connection_info.size = sizeof out.connection_info,
+    .member.size = sizeof out.member,
+    .symmetric_info.size = sizeof out.symmetric_info,
     .info.size = sizeof out.info,
     .stats.size = sizeof out.stats,
     .memory.size = sizeof out.memory,
@@ -77,7 +88,11 @@ static struct {
 /* What the calls read. */
 static const struct {
     tarn_history_settings history;
-} set = {.history.size = sizeof set.history};
+    tarn_group_options group;
+} set = {
+    .history.size = sizeof set.history,
+    .group = {.size = sizeof set.group, .name = "alone", .world = 1},
+};
 
 static tarn_graph *make_graph(void)
 {
@@ -111,6 +126,17 @@ static void share_with_itself(void)
     connect_again();
 }
 
+/* Groups of one rank, and pools of them. */
+static void join_alone(void)
+{
+    OK(tarn_group_create(world.device, &set.group, &with.group));
+    OK(tarn_group_create(world.device, &set.group, &with.spare_group));
+    OK(tarn_symmetric_create(with.group, 8 * MIB, &with.symmetric));
+    OK(tarn_symmetric_create(with.group, 8 * MIB, &with.spare_symmetric));
+    OK(tarn_symmetric_reserve(with.symmetric, 4 * MIB, 0));
+    OK(tarn_symmetric_malloc(with.symmetric, 4096, 0, &with.symmetric_block));
+}
+
 void test_subjects_make(void)
 {
     with.pool = test_pool("captures");
@@ -135,6 +161,7 @@ void test_subjects_make(void)
     OK(tarn_leaks_find(world.device, NULL, &with.leaks));
     OK(tarn_snapshot_compare(with.snapshot, with.snapshot, &with.snapshot_diff));
     share_with_itself();
+    join_alone();
     with.capture = test_capture_on(with.pool, world.side, TARN_CAPTURE_RELAXED);
 }
 
@@ -280,6 +307,15 @@ static void open_again(void)
     X(tarn_graph_memory, NULL, (with.graphs[0], &out.memory))                                      \
     X(tarn_graph_replay, NULL, (with.graphs[0], world.stream))                                     \
     X(tarn_graph_update, begin_here, (with.graphs[0], with.capture))                               \
+    X(tarn_group_abandon, NULL, (with.spare_group, world.stream, UINT64_MAX))                      \
+    X(tarn_group_barrier, NULL, (with.group, 0, world.stream))                                     \
+    X(tarn_group_create, NULL, (world.device, &set.group, &out.group))                             \
+    X(tarn_group_destroy, NULL, (with.spare_group))                                                \
+    X(tarn_group_meet, NULL, (with.group, 0))                                                      \
+    X(tarn_group_member, NULL, (with.group, 0, &out.member))                                       \
+    X(tarn_group_put_signal, NULL, (with.group, 1, 0, world.stream))                               \
+    X(tarn_group_wait, NULL, (with.group, world.stream, UINT64_MAX))                               \
+    X(tarn_group_wait_signal, NULL, (with.group, 1, 0, world.stream))                              \
     X(tarn_host_malloc, NULL, (world.device, 4096, &out.address))                                  \
     X(tarn_host_pool, NULL, (world.device, &out.pool))                                             \
     X(tarn_host_stats, NULL, (world.device, &out.stats))                                           \
@@ -334,6 +370,15 @@ static void open_again(void)
     X(tarn_snapshot_write_pytorch, NULL, (with.snapshot, take_bytes, NULL))                        \
     X(tarn_snapshot_write_trace, NULL, (with.snapshot, "name", take_bytes, NULL))                  \
     X(tarn_stream_retire, NULL, (world.device, with.stream))                                       \
+    X(tarn_symmetric_at, NULL, (with.symmetric, with.symmetric_block, 0, &out.address))            \
+    X(tarn_symmetric_buffers, NULL, (with.symmetric, with.symmetric_block, &out.address))          \
+    X(tarn_symmetric_collect, NULL, (with.symmetric, 0))                                           \
+    X(tarn_symmetric_create, NULL, (with.group, 8 * MIB, &out.symmetric))                          \
+    X(tarn_symmetric_describe, NULL, (with.symmetric, &out.symmetric_info))                        \
+    X(tarn_symmetric_destroy, NULL, (with.spare_symmetric))                                        \
+    X(tarn_symmetric_free, NULL, (with.symmetric, with.symmetric_block, world.stream))             \
+    X(tarn_symmetric_malloc, NULL, (with.symmetric, 4096, 0, &out.address))                        \
+    X(tarn_symmetric_reserve, NULL, (with.symmetric, 8 * MIB, 0))                                  \
     Y(tarn_audit_destroy, (with.audit))                                                            \
     Y(tarn_block_list_destroy, (with.blocks))                                                      \
     Y(tarn_delta_destroy, (with.delta))                                                            \
