@@ -27,6 +27,16 @@ static tarn_pool *pool_of(tarn_device *device)
     return atomic_load(&device->host.pools[TN_HOST_STAGING]);
 }
 
+static uint64_t mapped_in(tarn_pool *pool)
+{
+    uint64_t bytes;
+
+    tn_pool_lock(pool);
+    bytes = tn_pool_mapped_bytes(pool);
+    tn_pool_unlock(pool);
+    return bytes;
+}
+
 /* The list of blocks that wait ----------------------------------------------------------------- */
 
 static void forget_used(tarn_device *device, struct tn_staging_block *block)
@@ -160,7 +170,7 @@ tarn_status tn_staging_take(tarn_pool *pool, uint64_t bytes, struct tn_staging_b
     made = tn_host_alloc(1, sizeof *made);
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a record of page-locked memory");
-    mapped = tn_pool_mapped_bytes(pool);
+    mapped = mapped_in(pool);
     outer = tn_stacking_begin_own(&device->history.stacking);
     status = tn_pool_allocate(pool, &request, NULL, &made->address);
     tn_history_stack = outer;
@@ -265,9 +275,10 @@ void tn_staging_set_limit(tarn_device *device, uint64_t bytes)
 void tn_staging_usage(tarn_device *device, uint64_t *bytes, uint64_t *cached_bytes)
 {
     const struct tn_staging *staging = &device->host.staging;
-    const tarn_pool *pool = pool_of(device);
+    tarn_pool *pool = pool_of(device);
 
-    *bytes = pool != NULL ? tn_pool_mapped_bytes(pool) : 0;
+    TN_ASSERT(tn_lock_none_held());
+    *bytes = pool != NULL ? mapped_in(pool) : 0;
     *cached_bytes = *bytes - tn_min(*bytes, atomic_load(&staging->used_bytes));
 }
 
