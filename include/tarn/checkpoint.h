@@ -50,9 +50,11 @@ extern "C" {
  * the legacy default stream while a blocking stream is being captured.
  *
  * Contents take some 40 bytes a block besides their bytes: of device memory from the default pool,
- * and again of page-locked host memory. A destroyed checkpoint's page-locked memory is kept for the
- * next one, since the driver takes 0.6 ms for each MiB. The limit is 256 MiB a device, unless set
- * (tarn_device_set_pinned_cache_limit).
+ * and again of page-locked host memory. Page-locked memory is in a pool of the host (host.h) that
+ * Tarn makes for it, named "staging". A destroyed checkpoint's is kept there for the next one,
+ * since the driver takes 0.2 ms for each MiB. The limit is 256 MiB a device, unless set
+ * (tarn_device_set_pinned_cache_limit). On a device that maps no memory of the host it is
+ * registered, and contents in host memory have at most 16 MiB: LIMIT above.
  *   INVALID_HANDLE
  *   INVALID_ARGUMENT  checkpoint is NULL, or contents is unknown.
  *   WRONG_STATE       A capture is under way in the pool.

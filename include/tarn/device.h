@@ -292,8 +292,9 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_cache_limit(tarn_device *de
 
 /* Sets how many bytes of page-locked host memory may wait for their next use; 0: 256 MiB;
  * TARN_NO_CACHE: none. Memory above the new limit goes to the driver at once, the oldest first,
- * after a wait for the device. If a program takes checkpoints in page-locked memory one after the
- * other, set the limit to the bytes of one checkpoint: the driver takes 0.6 ms for each MiB.
+ * after a wait for the copies of destroyed checkpoints. If a program takes checkpoints in
+ * page-locked memory one after the other, set the limit to the bytes of one checkpoint: the driver
+ * takes 0.2 ms for each MiB.
  *   INVALID_HANDLE
  *   DEVICE_LOST, POISONED  The driver refused to take memory back. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_device_set_pinned_cache_limit(tarn_device *device,

@@ -136,9 +136,9 @@ typedef struct tarn_stats {
 
     /* device: contents of checkpoints, in blocks of the default pool */
     uint64_t contents_bytes;
-    /* device: page-locked host memory taken for contents of checkpoints */
+    /* device: page-locked host memory mapped for contents of checkpoints and for audits */
     uint64_t pinned_bytes;
-    /* device: of pinned_bytes, the part waiting for the next checkpoint */
+    /* device: of pinned_bytes, the part that none has now, waiting for the next checkpoint */
     uint64_t pinned_cached_bytes;
     /* device: physical memory mapped nowhere, waiting for its next use */
     uint64_t cached_bytes;

@@ -8,7 +8,6 @@
 #include "base/checked.h"
 #include "base/environment.h"
 #include "driver/mapping.h"
-#include "driver/pinned.h"
 #include "observe/leaks_exit.h"
 #include "observe/pool_check.h"
 #include "pools/janitor.h"
@@ -16,6 +15,7 @@
 #include "pools/peers.h"
 #include "pools/trackers.h"
 #include "pools/reclaim.h"
+#include "pools/staging.h"
 #include "pools/sweep.h"
 #include "share/listener.h"
 #include "tarn/device.h"
@@ -138,7 +138,7 @@ tarn_status tarn_host_pool(tarn_device *device, tarn_pool **pool)
         return tn_bad_argument("pool is NULL: there is nowhere to put the handle");
     status = tn_call_enter(&call);
     if (status == TARN_OK)
-        status = tn_device_host_pool(device, false, pool);
+        status = tn_device_host_pool(device, TN_HOST_MAPPED, pool);
     return tn_leave(status);
 }
 
@@ -196,8 +196,8 @@ tarn_status tarn_device_set_pinned_cache_limit(tarn_device *device, size_t bytes
 
     if (!tn_call_device(&call, device))
         return call.status;
-    tn_pinned_set_limit(&device->gpu, tn_cache_bytes(bytes, TN_PINNED_CACHE_BYTES));
-    tn_memory_cache_set_limit(&device->host.cache, tn_cache_bytes(bytes, TN_PINNED_CACHE_BYTES));
+    tn_staging_set_limit(device, tn_cache_bytes(bytes, TN_PINNED_BYTES_DEFAULT));
+    tn_memory_cache_set_limit(&device->host.cache, tn_cache_bytes(bytes, TN_PINNED_BYTES_DEFAULT));
     return tn_leave(tn_gpu_check(&device->gpu));
 }
 
@@ -227,6 +227,8 @@ tarn_status tarn_device_trim(tarn_device *device, size_t keep_bytes, size_t *fre
     status = tn_call_enter(&call);
     if (status == TARN_OK)
         status = tn_device_trim(device, false, keep_bytes, true, &freed);
+    if (status == TARN_OK)
+        tn_staging_trim(device, keep_bytes);
     if (status == TARN_OK)
         status = tn_gpu_check(&device->gpu); /* did the driver refuse to take memory back? */
     if (status == TARN_OK && freed_bytes != NULL)

@@ -11,7 +11,6 @@
 #include "base/checked.h"
 #include "base/conf.h"
 #include "base/team.h"
-#include "driver/pinned.h"
 #include "vmm/memory_cache.h"
 
 static const uint64_t region_bytes_max = 4 * TN_TIB;

@@ -126,7 +126,9 @@ static TN_RARE tarn_status make_host_pool(tarn_device *device, bool pieces, tarn
     if (!tn_call_device(&call, device))
         return call.status;
     status = tn_call_enter(&call);
-    return status == TARN_OK ? tn_device_host_pool(device, pieces, pool) : status;
+    return status == TARN_OK
+               ? tn_device_host_pool(device, pieces ? TN_HOST_PIECES : TN_HOST_MAPPED, pool)
+               : status;
 }
 
 TN_HOT tarn_status tarn_host_malloc(tarn_device *device, size_t bytes, void **address)
@@ -140,7 +142,8 @@ TN_HOT tarn_status tarn_host_malloc(tarn_device *device, size_t bytes, void **ad
     if (TN_UNLIKELY(address == NULL || bytes - 1 >= TN_REQUEST_BYTES_MAX))
         return allocate_nothing(bytes, TN_BLOCK_BYTES_MIN, address);
     pieces = device->host.registers && bytes <= TN_PIECE_BYTES;
-    pool = atomic_load_explicit(&device->host.pools[pieces], memory_order_acquire);
+    pool = atomic_load_explicit(&device->host.pools[pieces ? TN_HOST_PIECES : TN_HOST_MAPPED],
+                                memory_order_acquire);
     if (TN_UNLIKELY(pool == NULL)) {
         status = make_host_pool(device, pieces, &pool);
         if (status != TARN_OK)

@@ -48,8 +48,8 @@
  *           were met
  * OPEN      the list of open GPUs              nothing                   all else
  * KERNEL    the library's own kernels          loading them              all else
- * PINNED    page-locked memory that nobody     nothing                   all else
- *           has
+ * STAGING   page-locked memory that nobody     nothing                   all else
+ *           has, and copies still use
  * TEAM      a team's job, which threads touch  nothing                   all else
  *           page-locked memory
  * INDEX     a device's index of its pools      nothing                   all else
@@ -88,7 +88,7 @@ enum tn_rank {
     TN_RANK_CONTEXTS,
     TN_RANK_OPEN,
     TN_RANK_KERNEL,
-    TN_RANK_PINNED,
+    TN_RANK_STAGING,
     TN_RANK_TEAM,
     TN_RANK_INDEX,
     TN_RANK_RECORDS,

@@ -31,11 +31,12 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "driver/idle.h"
-#include "driver/pinned.h"
 #include "pools/allocate.h"
 #include "pools/device.h"
 #include "pools/free.h"
 #include "pools/lone.h"
+#include "pools/opening.h"
+#include "pools/staging.h"
 
 /* The layout of a checkpoint's memory: on the device, and in page-locked memory. */
 struct plan {
@@ -127,18 +128,22 @@ static bool prepare_contents(tarn_checkpoint *checkpoint)
     return prepared;
 }
 
-/* Allocates a block of the library's own. Where allocations have stacks, this one's says so. */
+/* Allocates a block of the library's own. */
 static tarn_status allocate(tarn_device *device, const struct tn_request *request, void **address)
 {
-    const bool stacks = tn_stacking_level(&device->history.stacking) != TN_STACK_NONE;
-    const uint32_t outer = tn_history_stack;
-    tarn_status status;
+    const uint32_t outer = tn_stacking_begin_own(&device->history.stacking);
+    tarn_status status = tn_pool_allocate(device->default_pool, request, NULL, address);
 
-    TN_ASSERT(outer == 0 || stacks || atomic_load(&tn_stacking_count) > 0);
-    tn_history_stack = stacks ? TN_STACKS_OWN : 0;
-    status = tn_pool_allocate(device->default_pool, request, NULL, address);
     tn_history_stack = outer;
     return status;
+}
+
+static tarn_status take_pinned(tarn_device *device, uint64_t bytes, struct tn_staging_block **block)
+{
+    tarn_pool *pool;
+    tarn_status status = tn_device_host_pool(device, TN_HOST_STAGING, &pool);
+
+    return status == TARN_OK ? tn_staging_take(pool, bytes, block) : status;
 }
 
 static tarn_status take_memory(tarn_checkpoint *checkpoint, const struct plan *plan,
@@ -147,7 +152,7 @@ static tarn_status take_memory(tarn_checkpoint *checkpoint, const struct plan *p
     tarn_device *device = checkpoint->pool->device;
     struct tn_request request = {
         .requested = plan->device_bytes, .alignment = TN_BLOCK_BYTES_MIN, .order = order};
-    tarn_status status = tn_pinned_take(&device->gpu, plan->pinned_bytes, &checkpoint->pinned);
+    tarn_status status = take_pinned(device, plan->pinned_bytes, &checkpoint->pinned);
 
     if (status != TARN_OK)
         return status;
@@ -157,7 +162,7 @@ static tarn_status take_memory(tarn_checkpoint *checkpoint, const struct plan *p
         status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a checkpoint's contents");
     }
     if (status != TARN_OK)
-        tn_pinned_undo(&device->gpu, checkpoint->pinned);
+        tn_staging_undo(device, checkpoint->pinned);
     return status;
 }
 
@@ -261,9 +266,9 @@ void tn_contents_drop_room(tarn_checkpoint *checkpoint, bool idle)
     /* Copies under way are ordered before the block's reuse on their stream. */
     free_contents(checkpoint);
     if (idle)
-        tn_pinned_undo(gpu, checkpoint->pinned);
+        tn_staging_undo(checkpoint->pool->device, checkpoint->pinned);
     else
-        tn_pinned_drop(gpu, checkpoint->pinned); /* waits for the copies */
+        tn_staging_drop(checkpoint->pool->device, checkpoint->pinned); /* waits for the copies */
     tn_event_destroy(gpu, checkpoint->used);
     checkpoint->used = NULL;
 }
@@ -341,8 +346,8 @@ tarn_status tn_contents_load(tarn_checkpoint *checkpoint, tarn_stream stream, st
 
 /* What a verification needs besides the contents. */
 struct verification {
-    void *sums;                /* digests computed anew, a block of the default pool */
-    struct tn_pinned *answers; /* these, then the digests of the checkpoint */
+    void *sums;                       /* digests computed anew, a block of the default pool */
+    struct tn_staging_block *answers; /* these, then the digests of the checkpoint */
     tn_cu_event done;
 };
 
@@ -358,13 +363,13 @@ static tarn_status begin_verification(const tarn_checkpoint *checkpoint, tarn_st
     TN_ASSERT(tn_lock_none_held());
     if (status != TARN_OK)
         return status;
-    status = tn_pinned_take(&device->gpu, 2 * bytes, &made->answers);
+    status = take_pinned(device, 2 * bytes, &made->answers);
     if (status != TARN_OK)
         goto destroy_event;
     status = allocate(device, &request, &made->sums);
     if (status == TARN_OK)
         return TARN_OK;
-    tn_pinned_undo(&device->gpu, made->answers);
+    tn_staging_undo(device, made->answers);
 destroy_event:
     tn_event_destroy(&device->gpu, made->done);
     return status;
@@ -375,9 +380,9 @@ static void end_verification(tarn_device *device, struct verification *made, boo
 {
     free_memory(device, made->sums);
     if (idle)
-        tn_pinned_give(&device->gpu, made->answers, NULL);
+        tn_staging_give(device, made->answers, NULL);
     else
-        tn_pinned_drop(&device->gpu, made->answers);
+        tn_staging_drop(device, made->answers);
     tn_event_destroy(&device->gpu, made->done);
 }
 
@@ -475,14 +480,14 @@ void tn_contents_await(const tarn_checkpoint *checkpoint)
 
 void tn_contents_drop(tarn_checkpoint *checkpoint)
 {
-    struct tn_gpu *gpu = &checkpoint->pool->device->gpu;
+    tarn_device *device = checkpoint->pool->device;
 
     TN_ASSERT(tn_lock_none_held());
     if (checkpoint->contents == NULL)
         return;
     free_contents(checkpoint);
     if (checkpoint->used != NULL)
-        tn_pinned_give(gpu, checkpoint->pinned, checkpoint->used);
+        tn_staging_give(device, checkpoint->pinned, checkpoint->used);
     else
-        tn_pinned_drop(gpu, checkpoint->pinned);
+        tn_staging_drop(device, checkpoint->pinned);
 }

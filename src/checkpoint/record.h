@@ -73,7 +73,7 @@ struct tarn_checkpoint {
     void *contents; /* a block of the default pool; NULL: none; immutable, as the next six */
     uint64_t contents_bytes; /* bytes that the block takes */
     /* Page-locked memory: the table, and the bytes if they are kept in host memory. */
-    struct tn_pinned *pinned;
+    struct tn_staging_block *pinned;
     uint64_t saved;                 /* address of the bytes */
     uint64_t digests;               /* address of the digests, one for each block */
     struct tn_contents_table table; /* in device memory */

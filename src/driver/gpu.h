@@ -10,8 +10,7 @@
  * goes on and its results no longer count.
  *
  * Locking: none; every function may be called from any thread. Nothing in this folder waits for the
- * GPU except tn_gpu_wait_idle (driver/idle.h) and calls that take page-locked memory in use
- * (driver/pinned.h). */
+ * GPU except tn_gpu_wait_idle (driver/idle.h), tn_event_wait and tn_gpu_unregister. */
 #ifndef TARN_DRIVER_GPU_H
 #define TARN_DRIVER_GPU_H
 
@@ -24,7 +23,6 @@
 #include "driver/driver.h"
 
 struct tn_foreign;
-struct tn_pinned;
 struct tn_sanitizer;
 
 /* The driver's calls that are counted, whatever the driver answers. */
@@ -86,12 +84,6 @@ struct tn_gpu {
     tn_cu_library library;                 /* guarded by kernel_lock */
     tn_cu_kernel prepare_kernel;           /* loaded when contents_kernel is */
     _Atomic(tn_cu_kernel) contents_kernel; /* NULL: not loaded */
-    /* See pinned.h: */
-    struct tn_lock pinned_lock;
-    struct tn_pinned *pinned;          /* without an owner, newest first; guarded by pinned_lock */
-    uint64_t pinned_cached;            /* their bytes; guarded by pinned_lock */
-    atomic_uint_fast64_t pinned_limit; /* the most that is kept without an owner */
-    atomic_uint_fast64_t pinned_bytes; /* taken from the driver */
     /* Away from the fields above that every free reads. */
     atomic_uint_fast64_t calls[TN_GPU_CALLS];
 };

@@ -13,7 +13,6 @@
 #include "driver/foreign.h"
 #include "driver/gpu.h"
 #include "driver/kernel.h"
-#include "driver/pinned.h"
 
 /* The open GPUs, for a child of fork() to find. Guarded by the mutex, inside of which no other lock
  * is ever taken. */
@@ -164,8 +163,6 @@ tarn_status tn_gpu_open(struct tn_gpu *gpu, const struct tn_driver *driver, int 
     tn_lock_init(&gpu->wait_lock, TN_RANK_WAIT);
     tn_lock_init(&gpu->contexts_lock, TN_RANK_CONTEXTS);
     tn_lock_init(&gpu->kernel_lock, TN_RANK_KERNEL);
-    tn_lock_init(&gpu->pinned_lock, TN_RANK_PINNED);
-    atomic_store(&gpu->pinned_limit, TN_PINNED_CACHE_BYTES);
     status = make_tokens(gpu);
     if (status != TARN_OK)
         goto release;
@@ -189,7 +186,6 @@ release:
 void tn_gpu_close(struct tn_gpu *gpu)
 {
     leave_open(gpu);
-    tn_pinned_end(gpu);
     tn_kernels_unload(gpu);
     tn_foreign_end(gpu);
     free_tokens(gpu);

@@ -11,9 +11,10 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
-#include "driver/pinned.h"
 #include "heap/live_index.h"
 #include "pools/device.h"
+#include "pools/opening.h"
+#include "pools/staging.h"
 
 enum { WORD_BYTES = 8, PIECES_MAX = 256 };
 
@@ -81,6 +82,7 @@ static tarn_status list_blocks(struct tn_scan *scan)
 tarn_status tn_scan_begin(struct tn_scan *scan, tarn_pool *pool, tn_cu_stream stream)
 {
     struct tn_gpu *gpu = &pool->device->gpu;
+    tarn_pool *staging;
     tarn_status status;
 
     TN_ASSERT(tn_lock_none_held());
@@ -95,7 +97,9 @@ tarn_status tn_scan_begin(struct tn_scan *scan, tarn_pool *pool, tn_cu_stream st
     if (status == TARN_OK)
         status = tn_event_create(gpu, stream, &scan->done);
     if (status == TARN_OK)
-        status = tn_pinned_take(gpu, buffer_bytes, &scan->pinned);
+        status = tn_device_host_pool(pool->device, TN_HOST_STAGING, &staging);
+    if (status == TARN_OK)
+        status = tn_staging_take(staging, buffer_bytes, &scan->pinned);
     if (status != TARN_OK)
         tn_scan_end(scan);
     return status;
@@ -185,7 +189,7 @@ void tn_scan_end(struct tn_scan *scan)
     struct tn_gpu *gpu = scan->pool != NULL ? &scan->pool->device->gpu : NULL;
 
     if (scan->pinned != NULL)
-        tn_pinned_drop(gpu, scan->pinned);
+        tn_staging_drop(scan->pool->device, scan->pinned);
     if (scan->done != NULL)
         tn_event_destroy(gpu, scan->done);
     tn_host_free(scan->blocks);

@@ -17,7 +17,7 @@
 struct tn_scan {
     tarn_pool *pool; /* the caller keeps it */
     tn_cu_stream stream;
-    struct tn_pinned *pinned;
+    struct tn_staging_block *pinned;
     tn_cu_event done;
     tarn_block *blocks; /* live blocks at the beginning */
     size_t block_count;

@@ -118,7 +118,7 @@ tarn_status tn_layouts_find(struct tn_layouts *layouts, struct tn_gpu *gpu, tn_c
     if (!reserve_place(layouts))
         return no_memory();
     place = place_of(layouts, function);
-    if (place->function == NULL) { /* D6 */
+    if (place->function == NULL) { /* D5 */
         tarn_status status = enter_and_ask(gpu, &made);
 
         if (status != TARN_OK) {

@@ -6,7 +6,7 @@
  * calls together. A function's layout is therefore kept as long as the caller knows that no module
  * is unloaded. A later function may have the handle of an unloaded function.
  *
- *   D6  a function is asked for once, however many nodes launch it
+ *   D5  a function is asked for once, however many nodes launch it
  *
  * Locking: layouts are guarded by whoever has them. No call waits for the GPU or disturbs a
  * capture. */

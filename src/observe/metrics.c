@@ -16,11 +16,11 @@
 #include "base/host.h"
 #include "base/text.h"
 #include "driver/mapping.h"
-#include "driver/pinned.h"
 #include "observe/history_info.h"
 #include "observe/writing.h"
 #include "pools/janitor.h"
 #include "pools/pool.h"
+#include "pools/staging.h"
 #include "pools/totals.h"
 #include "pools/visit.h"
 
@@ -185,7 +185,7 @@ static void ask_memory(tarn_device *device, struct memory *memory)
     tn_gpu_memory_info(&device->gpu, &free_bytes, &total_bytes);
     memory->mapped = tn_device_mapped_bytes(device, false);
     tn_memory_cache_usage(&device->cache, &memory->cached, &cached_count, &memory->cache_limit);
-    tn_pinned_usage(&device->gpu, &memory->pinned, &pinned_cached);
+    tn_staging_usage(device, &memory->pinned, &pinned_cached);
     memory->host = tn_host_usage().current_bytes;
     memory->free_bytes = NOT_KNOWN;
     memory->other_bytes = NOT_KNOWN;

@@ -62,7 +62,7 @@ static const struct row rows[] = {
     ROW(checkpoint_count, "checkpoints", ROW_NUMBER, false, false),
     ROW(checkpoint_addresses, "addresses kept by checkpoints", ROW_NUMBER, true, false),
     ROW(contents_bytes, "contents of checkpoints, device", ROW_NUMBER, true, true),
-    ROW(pinned_bytes, "contents of checkpoints, host", ROW_NUMBER, true, true),
+    ROW(pinned_bytes, "contents and audits, host", ROW_NUMBER, true, true),
     ROW(pinned_cached_bytes, "of it waiting", ROW_NUMBER, true, true),
     ROW(cached_bytes, "cached, mapped nowhere", ROW_NUMBER, true, true),
     ROW(cached_count, "chunks cached", ROW_NUMBER, false, true),

@@ -8,9 +8,9 @@
 
 #include "base/checked.h"
 #include "base/host.h"
-#include "driver/pinned.h"
 #include "observe/history_info.h"
 #include "pools/pool.h"
+#include "pools/staging.h"
 #include "pools/totals.h"
 #include "pools/visit.h"
 
@@ -250,7 +250,7 @@ void tn_device_read_stats(tarn_device *device, bool host, bool walk, tarn_stats 
     stats->pool_count = sums.totals.pool_count;
     read_calls(device, stats);
     tn_lock_release(&device->lock);
-    tn_pinned_usage(&device->gpu, &stats->pinned_bytes, &stats->pinned_cached_bytes);
+    tn_staging_usage(device, &stats->pinned_bytes, &stats->pinned_cached_bytes);
     tn_memory_cache_usage(cache, &stats->cached_bytes, &stats->cached_count,
                           &stats->cache_limit_bytes);
     if (host) {

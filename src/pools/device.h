@@ -77,19 +77,35 @@ struct tn_history {
     tarn_device *next; /* with a history: guarded by the lock of pools/histories.c */
 };
 
+/* Page-locked memory for copies of Tarn's own: pools/staging.h. */
+struct tn_staging {
+    struct tn_lock lock;              /* rank STAGING */
+    struct tn_staging_block *waiting; /* newest first; guarded by lock */
+    atomic_uint_fast64_t used_bytes;  /* of the blocks that somebody has */
+    atomic_uint_fast64_t limit_bytes; /* the most that is kept without an owner */
+};
+
+/* The default pools of the host. */
+enum tn_host_pool {
+    TN_HOST_MAPPED,  /* of large blocks, or of all */
+    TN_HOST_PIECES,  /* of blocks up to a piece, where the user has chosen registered memory */
+    TN_HOST_STAGING, /* of copies of Tarn's own */
+    TN_HOST_POOLS
+};
+
 /* What a device has of page-locked memory of the host: as its own budget, cache and counters. */
 struct tn_host_side {
     struct tn_budget budget;
     struct tn_memory_cache cache;
     struct tn_device_counters counters;
-    /* The default pools of the host: of large blocks, or of all; and of blocks up to a piece, where
-     * the user has chosen registered memory. NULL: none yet; made once. Both may be the same. */
-    tarn_pool *_Atomic pools[2];
+    /* NULL: none yet; made once. The first two may be the same. */
+    tarn_pool *_Atomic pools[TN_HOST_POOLS];
     bool registers;        /* immutable; the user has chosen it */
     unsigned thread_count; /* immutable; that touch memory, 0: chosen by the machine */
     bool has_pieces;       /* the next two are there; written under the PROCESS lock */
     struct tn_registered registered;
     struct tn_memory_cache ready; /* see pools/pieces.h */
+    struct tn_staging staging;
 };
 
 struct tarn_device {

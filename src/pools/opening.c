@@ -18,7 +18,6 @@
 #include "driver/idle.h"
 #include "driver/mapping.h"
 #include "driver/open.h"
-#include "driver/pinned.h"
 #include "driver/sanitizer.h"
 #include "heap/sequence.h"
 #include "pools/await.h"
@@ -28,6 +27,7 @@
 #include "pools/janitor.h"
 #include "pools/pieces.h"
 #include "pools/route.h"
+#include "pools/staging.h"
 #include "pools/trackers.h"
 #include "pools/visit.h"
 #include "vmm/address_table.h"
@@ -128,6 +128,7 @@ static void fini_device(tarn_device *device)
     tn_lock_fini(&device->growing);
     tn_lock_fini(&device->lock);
     tn_imports_fini(&device->imports);
+    tn_lock_fini(&device->host.staging.lock);
     tn_pieces_close(device);
     tn_memory_cache_fini(&device->host.ready);
     tn_memory_cache_fini(&device->host.cache);
@@ -144,14 +145,16 @@ static void fini_device(tarn_device *device)
 static void init_host_side(tarn_device *device, const tarn_device_options *options)
 {
     struct tn_host_side *host = &device->host;
+    const uint64_t kept_bytes =
+        tn_cache_bytes(options->pinned_cache_limit_bytes, TN_PINNED_BYTES_DEFAULT);
 
     host->budget.ordinal = device->gpu.ordinal;
     host->budget.host = true;
     host->registers = options->pinned_use_cuda_host_register;
     host->thread_count = (unsigned)options->pinned_num_register_threads;
-    tn_memory_cache_init(&host->cache, &device->gpu, &host->budget,
-                         tn_cache_bytes(options->pinned_cache_limit_bytes, TN_PINNED_CACHE_BYTES),
-                         true);
+    tn_lock_init(&host->staging.lock, TN_RANK_STAGING);
+    atomic_store(&host->staging.limit_bytes, kept_bytes);
+    tn_memory_cache_init(&host->cache, &device->gpu, &host->budget, kept_bytes, true);
     host->cache.history = tn_device_ring(device);
     tn_memory_cache_init(&host->ready, &device->gpu, &host->budget, UINT64_MAX, true);
 }
@@ -186,8 +189,6 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     device->cache.history = tn_device_ring(device);
     init_host_side(device, options);
     tn_imports_init(&device->imports, &device->gpu, TN_IMPORTS_BYTES_DEFAULT);
-    tn_pinned_set_limit(&device->gpu,
-                        tn_cache_bytes(options->pinned_cache_limit_bytes, TN_PINNED_CACHE_BYTES));
     tn_lock_init(&device->lock, TN_RANK_DEVICE);
     tn_lock_init(&device->growing, TN_RANK_GROW);
     tn_lock_init(&device->graphs_lock, TN_RANK_GRAPHS);
@@ -363,9 +364,9 @@ static tarn_status check_unused(tarn_device *device, bool *idle)
                          (unsigned long long)claims.graph_count);
     } else {
         *idle = true;
-        status = check_default(atomic_load(&device->host.pools[0]), idle);
-        if (status == TARN_OK)
-            status = check_default(atomic_load(&device->host.pools[1]), idle);
+        /* Blocks of the staging pool are those of calls, or wait for work alone. */
+        for (int i = 0; i < TN_HOST_STAGING && status == TARN_OK; i++)
+            status = check_default(atomic_load(&device->host.pools[i]), idle);
         if (status == TARN_OK)
             status = check_default(device->default_pool, idle);
     }
@@ -432,8 +433,9 @@ static bool reap_default(tarn_device *device)
     bool any;
 
     TN_ASSERT(tn_lock_none_held());
-    any = has_gone(device->default_pool) || has_gone(atomic_load(&device->host.pools[0])) ||
-          has_gone(atomic_load(&device->host.pools[1]));
+    any = has_gone(device->default_pool);
+    for (int i = 0; i < TN_HOST_POOLS && !any; i++)
+        any = has_gone(atomic_load(&device->host.pools[i]));
     if (any)
         tn_device_drop_gone(device);
     return any;
@@ -459,10 +461,10 @@ static tarn_status leave_list(tarn_device *device, bool *last)
 }
 
 /* The PROCESS lock is held. */
-static tarn_status make_host_pool(tarn_device *device, tarn_pool **made)
+static tarn_status make_mapped_pool(tarn_device *device, const char *name, tarn_pool **made)
 {
     struct tn_pool_settings settings = {
-        .name = "host", .is_default = true, .properties = {.host = true}};
+        .name = name, .is_default = true, .properties = {.host = true}};
     tarn_status status = tn_gpu_check_properties(&device->gpu, settings.properties);
 
     TN_ASSERT(tn_lock_is_held(&process_lock));
@@ -471,24 +473,36 @@ static tarn_status make_host_pool(tarn_device *device, tarn_pool **made)
     return status == TARN_OK ? tn_pool_create(device, &settings, made) : status;
 }
 
-static tarn_status make_pieces_pool(tarn_device *device, tarn_pool **made)
+static tarn_status make_pieces_pool(tarn_device *device, const char *name, tarn_pool **made)
 {
     const struct tn_pool_settings settings = {
-        .name = "registered", .is_default = true, .properties = {.host = true, .registered = true}};
+        .name = name, .is_default = true, .properties = {.host = true, .registered = true}};
     tarn_status status = tn_pieces_open(device);
 
     TN_ASSERT(tn_lock_is_held(&process_lock));
-    if (status == TARN_OK)
-        return tn_pool_create(device, &settings, made);
+    return status == TARN_OK ? tn_pool_create(device, &settings, made) : status;
+}
+
+static tarn_status make_host_pool(tarn_device *device, enum tn_host_pool kind, tarn_pool **made)
+{
+    tarn_status status;
+
+    if (kind != TN_HOST_PIECES) {
+        status = make_mapped_pool(device, kind == TN_HOST_STAGING ? "staging" : "host", made);
+        return status == TARN_ERR_NOT_SUPPORTED && kind == TN_HOST_STAGING
+                   ? make_pieces_pool(device, "staging", made)
+                   : status;
+    }
+    status = make_pieces_pool(device, "registered", made);
     if (status != TARN_ERR_NOT_SUPPORTED)
         return status;
     tn_note("device %d: page-locked memory is not registered: %s", device->gpu.ordinal,
             tarn_last_error());
-    *made = atomic_load(&device->host.pools[0]);
-    return *made != NULL ? TARN_OK : make_host_pool(device, made);
+    *made = atomic_load(&device->host.pools[TN_HOST_MAPPED]);
+    return *made != NULL ? TARN_OK : make_mapped_pool(device, "host", made);
 }
 
-tarn_status tn_device_host_pool(tarn_device *device, bool pieces, tarn_pool **pool)
+tarn_status tn_device_host_pool(tarn_device *device, enum tn_host_pool kind, tarn_pool **pool)
 {
     tarn_status status = TARN_OK;
     tarn_pool *made;
@@ -496,13 +510,13 @@ tarn_status tn_device_host_pool(tarn_device *device, bool pieces, tarn_pool **po
     TN_ASSERT(tn_lock_none_held());
     tn_fork_stake();
     tn_lock_acquire(&process_lock);
-    made = atomic_load(&device->host.pools[pieces]);
+    made = atomic_load(&device->host.pools[kind]);
     if (made == NULL)
-        status = pieces ? make_pieces_pool(device, &made) : make_host_pool(device, &made);
+        status = make_host_pool(device, kind, &made);
     if (status == TARN_OK) {
-        atomic_store(&device->host.pools[pieces], made);
-        if (!tn_pool_has_pieces(made))
-            atomic_store(&device->host.pools[0], made);
+        atomic_store(&device->host.pools[kind], made);
+        if (kind == TN_HOST_PIECES && !tn_pool_has_pieces(made))
+            atomic_store(&device->host.pools[TN_HOST_MAPPED], made);
     }
     tn_lock_release(&process_lock);
     tn_fork_unstake();
@@ -539,15 +553,17 @@ bool tn_devices_contain(uint64_t address)
 /* They are unclaimed and idle. */
 static void end_host_pools(tarn_device *device)
 {
-    for (int i = 0; i < 2; i++) {
-        tarn_pool *pool = atomic_load(&device->host.pools[i]);
+    tarn_pool *_Atomic *pools = device->host.pools;
+
+    tn_staging_end(device);
+    if (atomic_load(&pools[TN_HOST_MAPPED]) == atomic_load(&pools[TN_HOST_PIECES]))
+        atomic_store(&pools[TN_HOST_PIECES], NULL);
+    for (int i = 0; i < TN_HOST_POOLS; i++) {
+        tarn_pool *pool = atomic_exchange(&pools[i], NULL);
         tarn_status status = pool != NULL ? tn_pool_destroy(pool) : TARN_OK;
 
         TN_ASSERT(status == TARN_OK);
         (void)status;
-        if (i == 0 && pool == atomic_load(&device->host.pools[1]))
-            atomic_store(&device->host.pools[1], NULL);
-        atomic_store(&device->host.pools[i], NULL);
     }
 }
 

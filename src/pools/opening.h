@@ -17,16 +17,20 @@ TARN_MUST_CHECK tarn_status tn_device_open(int ordinal, const tarn_device_option
                                            tarn_device **device);
 TARN_MUST_CHECK tarn_status tn_device_close(tarn_device *device);
 
-/* The default pool of page-locked memory, which is made here when it is first asked for. pieces: of
- * registered memory; where the device has none, the other one.
+/* A default pool of page-locked memory, which is made here when it is first asked for. PIECES: of
+ * registered memory; where the device has none, MAPPED. STAGING: of memory that is mapped; where
+ * the device maps none of the host, of registered memory.
  *   NOT_SUPPORTED: the device maps no memory of the host; HOST_MEMORY, DEVICE_LOST, DRIVER */
-TARN_MUST_CHECK tarn_status tn_device_host_pool(tarn_device *device, bool pieces, tarn_pool **pool);
+TARN_MUST_CHECK tarn_status tn_device_host_pool(tarn_device *device, enum tn_host_pool kind,
+                                                tarn_pool **pool);
 
 /* Prepares the device for pools of registered memory: see tn_pieces_open. */
 TARN_MUST_CHECK tarn_status tn_device_open_pieces(tarn_device *device);
 
 /* Whether an open device has reserved the address. */
 bool tn_devices_contain(uint64_t address);
+
+#define TN_PINNED_BYTES_DEFAULT ((uint64_t)256 << 20) /* of page-locked memory */
 
 /* How much a cache may keep, of an option or a setter: 0 is the default, and TARN_NO_CACHE
  * nothing. */

@@ -14,7 +14,6 @@
 #include "base/contract.h"
 #include "base/fork.h"
 #include "driver/idle.h"
-#include "driver/pinned.h"
 #include "pools/arenas.h"
 #include "pools/await.h"
 #include "pools/grow.h"
@@ -80,6 +79,14 @@ static uint64_t lock_and_trim(tarn_pool *pool, uint64_t keep_bytes, struct stays
     } while (tn_farewells_tell(pool->device, &farewells) && rounds < ROUNDS);
     tn_farewells_end(pool->device, &farewells);
     return freed;
+}
+
+void tn_pool_shrink(tarn_pool *pool, uint64_t keep_bytes)
+{
+    struct stays why = {0};
+
+    TN_ASSERT(tn_lock_none_held());
+    (void)lock_and_trim(pool, keep_bytes, &why);
 }
 
 /* Waits for memory which should go and cannot yet: for the device where needed, once, which also
@@ -187,8 +194,6 @@ tarn_status tn_device_trim(tarn_device *device, bool host, uint64_t keep_bytes, 
         *freed_bytes += trim_device(device, host, keep_bytes, &why);
     if (tn_is_forked())
         return tn_fork_refuse();
-    if (wait && !host)
-        tn_pinned_trim(&device->gpu, keep_bytes);
     tn_regions_shrink(&device->regions);
     if (status == TARN_OK)
         tn_device_note(device, TN_NOTE_TRIMMED, TN_OPERANDS(*freed_bytes, keep_bytes));

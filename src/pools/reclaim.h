@@ -15,6 +15,9 @@
 TARN_MUST_CHECK tarn_status tn_pool_trim(tarn_pool *pool, uint64_t keep_bytes, bool wait,
                                          uint64_t *freed_bytes);
 
+/* tn_pool_trim without a wait, which is no event of the pool: for pools of Tarn's own. */
+void tn_pool_shrink(tarn_pool *pool, uint64_t keep_bytes);
+
 /* tn_pool_trim for the device: its cache, then all of its pools, until no more than keep_bytes are
  * mapped and cached. */
 TARN_MUST_CHECK tarn_status tn_device_trim(tarn_device *device, bool host, uint64_t keep_bytes,

@@ -136,6 +136,18 @@ static TN_ALWAYS_INLINE bool tn_stacking_passes(const struct tn_stacking *stacki
 uint32_t tn_stacking_take(struct tn_stacking *stacking, uint64_t bytes, struct tn_label *label,
                           const void *caller, const void *frame);
 
+/* The allocations that follow are the library's own: where the device wants stacks, theirs say so.
+ * Returns what tn_history_stack is to be behind them. */
+static inline uint32_t tn_stacking_begin_own(const struct tn_stacking *stacking)
+{
+    const bool stacks = tn_stacking_level(stacking) != TN_STACK_NONE;
+    const uint32_t outer = tn_history_stack;
+
+    TN_ASSERT(outer == 0 || stacks || atomic_load(&tn_stacking_count) > 0);
+    tn_history_stack = stacks ? TN_STACKS_OWN : 0;
+    return outer;
+}
+
 /* What a call has of stacks, while it runs a function of the program's: calls from there have their
  * own. */
 struct tn_stacking_call {

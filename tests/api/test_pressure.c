@@ -344,7 +344,9 @@ TEST(pressure, a_pool_that_a_callback_releases_goes_when_the_checkpoint_of_it_fa
     tarn_checkpoint *checkpoint = UNTOUCHED;
     tarn_stats stats = TARN_STATS_INIT;
 
+    OK(tarn_checkpoint_destroy(test_take(TARN_CONTENTS_DEVICE))); /* page-locked memory is there */
     test_synchronize(world.stream);
+    OK(tarn_pool_trim(world.default_pool, NULL));
     OK(tarn_device_add_free_callback(world.device, release_pool, &block));
     sim.plan_fault("cuMemMap", 1, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
     STATUS(TARN_ERR_DEVICE_MEMORY,

@@ -280,7 +280,7 @@ TEST(counts, a_restore_frees_and_allocates)
     ck_assert_uint_eq(device.contents_bytes, of_pool(world.default_pool).live_bytes.all.current);
     ck_assert_uint_gt(device.contents_bytes, 1024);
     ck_assert_uint_gt(device.pinned_bytes, 0);
-    ck_assert_uint_eq(device.pinned_cached_bytes, 0);
+    ck_assert_uint_lt(device.pinned_cached_bytes, device.pinned_bytes);
     OK(tarn_checkpoint_verify(checkpoint, world.stream)); /* with memory of the default pool */
     ck_assert_uint_eq(of_device().contents_bytes, device.contents_bytes);
     OK(tarn_free(kept));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Takes with contents: whose memory the live bytes outgrow, and which fail behind their kernels. */
 #include "driver/idle.h"
-#include "driver/pinned.h"
+#include "pools/staging.h"
 #include "support/world.h"
 #include "unit/contents.h"
 

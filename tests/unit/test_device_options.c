@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/device_options.h"
 #include "pools/opening.h"
-#include "driver/pinned.h"
 #include "unit/unit.h"
 
 static tarn_device_options options;

@@ -12,7 +12,7 @@ static tarn_pool *pool;
 static void open_pool(void)
 {
     device = unit_device();
-    OK(tn_device_host_pool(device, false, &pool));
+    OK(tn_device_host_pool(device, TN_HOST_MAPPED, &pool));
 }
 
 static void *allocate(uint64_t bytes)
@@ -36,7 +36,7 @@ TEST(host, the_pool_is_made_once_and_its_memory_is_the_hosts)
     tarn_pool *again = NULL;
     void *address = allocate(4 * TN_MIB);
 
-    OK(tn_device_host_pool(device, false, &again));
+    OK(tn_device_host_pool(device, TN_HOST_MAPPED, &again));
     ck_assert_ptr_eq(again, pool);
     ck_assert(pool->in_host && chunk_of(address)->memory->properties.host);
     ck_assert_uint_eq(atomic_load(&device->host.budget.charged_bytes),
@@ -105,7 +105,7 @@ TEST(host, where_nothing_can_be_registered_one_pool_serves_all)
     tarn_pool *small = NULL;
 
     device->gpu.driver = &lacking;
-    OK(tn_device_host_pool(device, true, &small));
+    OK(tn_device_host_pool(device, TN_HOST_PIECES, &small));
     device->gpu.driver = honest;
     ck_assert_ptr_eq(small, pool);
     OK(tarn_device_close(device)); /* which ends the pool once */

@@ -62,7 +62,7 @@ TEST(layouts, a_kernel_may_have_no_parameters)
     drop();
 }
 
-TEST(layouts, a_function_is_asked_for_once) /* D6 */
+TEST(layouts, a_function_is_asked_for_once) /* D5 */
 {
     tn_cu_function function = kernel("unit_layout_mixed");
     uint64_t calls;

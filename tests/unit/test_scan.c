@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/pinned.h"
 #include "inspect/scan.h"
+#include "pools/staging.h"
 #include "support/world.h"
 #include "unit/unit.h"
 
@@ -142,7 +142,7 @@ TEST(scan, a_stream_in_a_capture_is_refused)
 /* Each allocation, and each call of the driver, made to fail: what has begun can be ended. */
 TEST(scan, what_fails_leaves_nothing)
 {
-    static const char *const calls[] = {"cuEventCreate", "cuMemHostAlloc", "cuMemcpyDtoHAsync",
+    static const char *const calls[] = {"cuEventCreate", "cuMemCreate", "cuMemcpyDtoHAsync",
                                         "cuEventRecord", "cuEventSynchronize"};
     char *block = block_of(BYTES, 0);
     int64_t outstanding;
@@ -153,7 +153,7 @@ TEST(scan, what_fails_leaves_nothing)
     begin();
     OK(tn_scan_read(&scan, &references));
     end();
-    tn_pinned_trim(&device->gpu, 0);
+    tn_staging_trim(device, 0);
     outstanding = tn_host_outstanding();
     do {
         nth += 1;
@@ -164,7 +164,7 @@ TEST(scan, what_fails_leaves_nothing)
         (void)tn_host_plan_fault(0, false);
         tn_scan_end(&scan);
         tn_references_drop(&references);
-        tn_pinned_trim(&device->gpu, 0);
+        tn_staging_trim(device, 0);
         ck_assert_int_eq(tn_host_outstanding(), outstanding);
     } while (status == TARN_ERR_HOST_MEMORY);
     OK(status);
@@ -178,7 +178,7 @@ TEST(scan, what_fails_leaves_nothing)
         (void)sim.clear_fault(NULL);
         tn_scan_end(&scan);
         tn_references_drop(&references);
-        tn_pinned_trim(&device->gpu, 0);
+        tn_staging_trim(device, 0);
         ck_assert_int_eq(tn_host_outstanding(), outstanding);
     }
 }
