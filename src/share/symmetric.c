@@ -232,7 +232,7 @@ static tarn_status allocate(tarn_symmetric *pool, uint64_t bytes, uint64_t id, u
 tarn_status tn_symmetric_malloc(tarn_symmetric *pool, uint64_t bytes, uint64_t id,
                                 uint64_t *address)
 {
-    uint32_t index;
+    uint32_t index = TN_RANGE_NONE;
     tarn_status status;
 
     tn_lock_acquire(&pool->lock);
@@ -318,7 +318,7 @@ static tarn_status record(tarn_symmetric *pool, tn_cu_stream stream, uint32_t *f
 static tarn_status free_block(tarn_symmetric *pool, uint32_t index, tn_cu_stream stream)
 {
     struct tn_offset_range *range = &pool->offsets.ranges[index];
-    uint32_t fence;
+    uint32_t fence = 0;
     tarn_status status;
 
     TN_ASSERT(range->state == TN_OFFSET_LIVE);
@@ -344,7 +344,7 @@ static tarn_status free_block(tarn_symmetric *pool, uint32_t index, tn_cu_stream
 
 tarn_status tn_symmetric_free(tarn_symmetric *pool, uint64_t address, tn_cu_stream stream)
 {
-    uint32_t index;
+    uint32_t index = TN_RANGE_NONE;
     tarn_status status;
 
     tn_lock_acquire(&pool->lock);

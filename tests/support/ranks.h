@@ -29,11 +29,13 @@ typedef void (*test_rank_body)(struct test_rank *rank);
 struct test_ranks {
     uint32_t world;
     pid_t pids[TEST_RANKS_MAX];
+    int ready; /* a pipe's end: a byte of each process that is about to begin */
 };
 
 /* Starts the processes; waits for one, or all, which must end well. */
 void test_ranks_start(struct test_ranks *ranks, uint32_t world, unsigned int seed,
                       test_rank_body body);
+void test_ranks_await(const struct test_ranks *ranks); /* until all begin */
 void test_ranks_end(struct test_ranks *ranks);
 void test_ranks_run(uint32_t world, unsigned int seed, test_rank_body body);
 void test_ranks_kill(struct test_ranks *ranks, uint32_t rank); /* its end is not waited for later */
