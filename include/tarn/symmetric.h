@@ -157,7 +157,11 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_group_barrier(tarn_group *group, uint3
 TARN_API TARN_MUST_CHECK tarn_status tarn_group_put_signal(tarn_group *group, uint32_t rank,
                                                            uint32_t channel, tarn_stream stream);
 
-/* The stream waits for the other rank's next signal over the channel. Statuses as above. */
+/* The stream waits for the other rank's next signal over the channel. Does not wait itself.
+ *   INVALID_HANDLE
+ *   INVALID_ARGUMENT  The group has no such channel, or no such other rank.
+ *   PEER_LOST         The group is over.
+ *   CAPTURE_BROKEN, DEVICE_MEMORY, DEVICE_LOST, POISONED, DRIVER. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_group_wait_signal(tarn_group *group, uint32_t rank,
                                                             uint32_t channel, tarn_stream stream);
 
@@ -233,7 +237,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_symmetric_malloc(tarn_symmetric *pool,
  *   INVALID_HANDLE
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE: as tarn_free.
  *   WRONG_STATE  The stream is being captured: free the block when no graph uses it.
- *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER. */
+ *   HOST_MEMORY, DRIVER. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_symmetric_free(tarn_symmetric *pool, void *address,
                                                          tarn_stream stream);
 
@@ -257,8 +261,10 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_symmetric_collect(tarn_symmetric *pool
 TARN_API TARN_MUST_CHECK tarn_status tarn_symmetric_at(tarn_symmetric *pool, const void *address,
                                                        uint32_t rank, void **at);
 
-/* The same for all ranks: at has room for as many addresses as the group has ranks. Statuses as
- * above. */
+/* The same for all ranks: at has room for as many addresses as the group has ranks.
+ *   INVALID_HANDLE
+ *   INVALID_ARGUMENT  at is NULL.
+ *   NOT_OURS          The pool has no memory there. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_symmetric_buffers(tarn_symmetric *pool,
                                                             const void *address, void **at);
 

@@ -47,11 +47,12 @@ _Static_assert(TN_LEAST_IS_WHOLE(tarn_capture_options, driver_graph, outer), "")
 #define TN_GRAPH_MEMORY_INFO TN_SIZED(tarn_graph_memory_info, exec_bytes)
 #define TN_SEGMENT TN_SIZED(tarn_segment, pool)
 #define TN_CONNECTION_INFO TN_SIZED(tarn_connection_info, lease_count)
-#define TN_MEMBER_INFO TN_SIZED(tarn_member_info, host)
-#define TN_SYMMETRIC_INFO TN_SIZED(tarn_symmetric_info, call_hash)
+#define TN_MEMBER_INFO TN_SIZED(tarn_member_info, state)
+#define TN_SYMMETRIC_INFO TN_SIZED(tarn_symmetric_info, call_count)
 #define TN_HISTORY_INFO TN_SIZED(tarn_history_info, stacks_lost)
 
 _Static_assert(TN_LEAST_IS_WHOLE(tarn_segment, pool, index), "");
+_Static_assert(TN_LEAST_IS_WHOLE(tarn_member_info, state, host), "");
 _Static_assert(TN_LEAST_IS_WHOLE(tarn_history_info, stacks_lost, skipped), "");
 
 #endif

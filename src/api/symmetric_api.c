@@ -291,10 +291,7 @@ tarn_status tarn_symmetric_free(tarn_symmetric *pool, void *address, tarn_stream
         return call.status;
     if (address == NULL)
         return tn_leave(TARN_OK);
-    status = tn_call_enter(&call);
-    if (status == TARN_OK)
-        status =
-            tn_symmetric_free(pool, (uint64_t)(uintptr_t)address, stream_of(pool->group, stream));
+    status = tn_symmetric_free(pool, (uint64_t)(uintptr_t)address, stream_of(pool->group, stream));
     return tn_leave(status);
 }
 

@@ -44,14 +44,14 @@ static void fill_ballot(tarn_symmetric *pool, struct ballot *ballot)
     for (uint32_t i = 0; i < ballot->asked; i++) {
         uint32_t fence = pool->freed[i].fence;
 
-        if (fence >= FENCES_MAX)
+        if (fence >= FENCES_MAX && fence != TN_FENCE_NONE)
             continue; /* a later collect: fences are used again */
-        if (done[fence] == 0)
+        if (fence != TN_FENCE_NONE && done[fence] == 0)
             done[fence] = tn_event_query(&pool->group->device->gpu, pool->fences[fence].event) ==
                                   TN_EVENT_NOT_YET
                               ? 2
                               : 1;
-        if (done[fence] == 1)
+        if (fence == TN_FENCE_NONE || done[fence] == 1)
             ballot->idle[i / 8] |= (unsigned char)(1U << i % 8);
     }
 }
@@ -191,7 +191,8 @@ static void give_back(tarn_symmetric *pool, const struct ballot *ballot)
             continue;
         }
         pool->freed_bytes -= pool->offsets.ranges[freed.range].bytes;
-        pool->fences[freed.fence].freed_count--;
+        if (freed.fence != TN_FENCE_NONE)
+            pool->fences[freed.fence].freed_count--;
         tn_offsets_give(&pool->offsets, freed.range);
     }
     pool->freed_count = kept;

@@ -10,6 +10,7 @@
  * device; in return a processor of a survivor ends the waits for a dead rank, without a stream. */
 #include "share/group.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +26,9 @@
 #include "share/connection.h"
 
 #define OPENING_NS UINT64_C(30000000000)
+
+/* From the end of a process's sockets to that of the process. */
+#define BLAME_NS UINT64_C(100000000)
 
 struct heading {
     uint32_t topic;
@@ -156,7 +160,7 @@ static tarn_status welcome(tarn_group *group, uint64_t deadline_ns)
         files[FILE_PROCESSES + i - 1] = group->board.processes[i];
     if (status == TARN_OK && group->world > 1)
         status = tn_hub_welcome(&group->hub, files, FILE_PROCESSES + group->world - 1, deadline_ns);
-    else if (status != TARN_OK)
+    if (status != TARN_OK)
         tn_hub_refuse(&group->hub, status);
     tn_channel_close(&files[FILE_BOARD]);
     tn_channel_close(&files[FILE_PAD]);
@@ -278,6 +282,20 @@ tarn_status tn_group_check(tarn_group *group)
                     "left in the middle",
                     group->board.group);
     return status;
+}
+
+tarn_status tn_group_blame(tarn_group *group, tarn_status otherwise)
+{
+    uint64_t deadline_ns = tn_group_deadline(BLAME_NS);
+    tarn_status status = tn_group_check(group);
+
+    TN_ASSERT(otherwise != TARN_OK);
+    while (status == TARN_OK && tn_clock_nanoseconds(CLOCK_MONOTONIC) < deadline_ns) {
+        (void)poll(NULL, 0, 1);
+        status = tn_group_check(group);
+    }
+    tn_group_give_up(group);
+    return status != TARN_OK ? status : otherwise;
 }
 
 tarn_status tn_group_begin(tarn_group *group)

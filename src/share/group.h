@@ -85,6 +85,10 @@ TARN_MUST_CHECK tarn_status tn_group_gather(tarn_group *group, enum tn_topic top
 /* The group is over: a collective was left in the middle, or a rank is gone. */
 void tn_group_give_up(tarn_group *group);
 
+/* A socket has ended: waits a moment for the process that ended with it, and gives the group up.
+ * PEER_LOST names a dead rank; without one, the status and its sentence stay. */
+TARN_MUST_CHECK tarn_status tn_group_blame(tarn_group *group, tarn_status otherwise);
+
 /* A moment of CLOCK_MONOTONIC, so long from now. */
 uint64_t tn_group_deadline(uint64_t timeout_ns);
 

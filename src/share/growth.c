@@ -132,7 +132,9 @@ static tarn_status add_chunk(tarn_symmetric *pool, uint64_t offset, uint64_t byt
     status = vote(pool, status, deadline_ns);
     if (status == TARN_OK) {
         status = tn_hub_exchange(&pool->group->hub, own, files, deadline_ns);
-        if (status == TARN_ERR_BUSY || status == TARN_ERR_PEER_LOST) {
+        if (status == TARN_ERR_PEER_LOST) {
+            status = tn_group_blame(pool->group, status);
+        } else if (status == TARN_ERR_BUSY) {
             tn_group_give_up(pool->group);
         } else {
             if (status == TARN_OK && chunk != NULL)

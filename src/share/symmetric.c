@@ -232,7 +232,7 @@ static tarn_status allocate(tarn_symmetric *pool, uint64_t bytes, uint64_t id, u
 tarn_status tn_symmetric_malloc(tarn_symmetric *pool, uint64_t bytes, uint64_t id,
                                 uint64_t *address)
 {
-    uint32_t index;
+    uint32_t index = TN_RANGE_NONE;
     tarn_status status;
 
     tn_lock_acquire(&pool->lock);
@@ -295,13 +295,16 @@ static tarn_status find_fence(tarn_symmetric *pool, uint64_t stream_id, uint32_t
     return TARN_OK;
 }
 
-/* Records the stream's work until now, in a fence. */
+/* Records the stream's work until now, in a fence. On a lost or poisoned device the block has none. */
 static tarn_status record(tarn_symmetric *pool, tn_cu_stream stream, uint32_t *fence)
 {
     struct tn_gpu *gpu = &pool->group->device->gpu;
     struct tn_stream_state state;
     tarn_status status;
 
+    *fence = TN_FENCE_NONE;
+    if (tn_gpu_check(gpu) != TARN_OK)
+        return TARN_OK; /* frees go on */
     if (tn_stream_is_closed(gpu, stream))
         return tn_fail(TARN_ERR_WRONG_STATE,
                        "a block of a symmetric pool is freed on a stream that is being captured: "
@@ -318,7 +321,7 @@ static tarn_status record(tarn_symmetric *pool, tn_cu_stream stream, uint32_t *f
 static tarn_status free_block(tarn_symmetric *pool, uint32_t index, tn_cu_stream stream)
 {
     struct tn_offset_range *range = &pool->offsets.ranges[index];
-    uint32_t fence;
+    uint32_t fence = TN_FENCE_NONE;
     tarn_status status;
 
     TN_ASSERT(range->state == TN_OFFSET_LIVE);
@@ -337,14 +340,15 @@ static tarn_status free_block(tarn_symmetric *pool, uint32_t index, tn_cu_stream
     }
     range->state = TN_OFFSET_FREED; /* M1 */
     pool->freed[pool->freed_count++] = (struct tn_freed){.range = index, .fence = fence};
-    pool->fences[fence].freed_count++;
+    if (fence != TN_FENCE_NONE)
+        pool->fences[fence].freed_count++;
     pool->freed_bytes += range->bytes;
     return TARN_OK;
 }
 
 tarn_status tn_symmetric_free(tarn_symmetric *pool, uint64_t address, tn_cu_stream stream)
 {
-    uint32_t index;
+    uint32_t index = TN_RANGE_NONE;
     tarn_status status;
 
     tn_lock_acquire(&pool->lock);

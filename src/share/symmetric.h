@@ -33,10 +33,12 @@ struct tn_symmetric_fence {
     size_t freed_count; /* blocks that wait for it */
 };
 
+#define TN_FENCE_NONE UINT32_MAX
+
 /* A freed block, in the order of the frees. */
 struct tn_freed {
     uint32_t range;
-    uint32_t fence;
+    uint32_t fence; /* TN_FENCE_NONE: freed on a device that does no work any more */
 };
 
 struct tarn_symmetric {

@@ -589,3 +589,32 @@ TEST(calls, no_process_is_listened_for_or_connected_to)
     OK(tarn_connection_destroy(connection));
     OK(tarn_listener_destroy(listener));
 }
+
+TEST(calls, no_group_and_no_symmetric_memory_is_had)
+{
+    tarn_group_options options = TARN_GROUP_OPTIONS_INIT;
+    tarn_symmetric *pool = NULL;
+    tarn_group *group = NULL;
+    void *blocks[2] = {NULL, NULL};
+    int refused = 0;
+
+    options.name = "alone";
+    options.world = 1;
+    SHORT(refused, tarn_group_create(world.device, &options, &group));
+    ck_assert_int_gt(refused, 0);
+    refused = 0;
+    SHORT(refused, tarn_symmetric_create(group, 8 * MIB, &pool));
+    ck_assert_int_gt(refused, 0);
+    refused = 0;
+    SHORT(refused, tarn_symmetric_reserve(pool, 4 * MIB, 0));
+    ck_assert_int_gt(refused, 0);
+    refused = 0;
+    SHORT(refused, tarn_symmetric_malloc(pool, 4096, 7, &blocks[0]));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_symmetric_malloc(pool, 4096, 0, &blocks[1]));
+    refused = 0;
+    SHORT(refused, tarn_symmetric_free(pool, blocks[1], world.stream));
+    ck_assert_int_gt(refused, 0);
+    OK(tarn_symmetric_destroy(pool));
+    OK(tarn_group_destroy(group));
+}

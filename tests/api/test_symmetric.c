@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Symmetric memory: groups of two, four and eight processes, and what they do with a pool of the
  * same offsets. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "support/ranks.h"
@@ -247,4 +250,77 @@ static void replay(struct test_rank *rank)
 TEST_LOOP(ranks, a_section_with_signals_is_replayed, 1, 4)
 {
     test_ranks_run(worlds[_i], 0, replay);
+}
+
+/* -- Ranks that find each other by means of the program's: memory that they have had since the fork. */
+struct wall {
+    atomic_uint came;
+    char bytes[TEST_RANKS_MAX][64];
+};
+static struct wall *wall;
+
+static bool gather_at_wall(const void *own, size_t bytes, void *all, void *user)
+{
+    const struct test_rank *rank = user;
+
+    if (bytes > sizeof wall->bytes[0])
+        return false;
+    memcpy(wall->bytes[rank->number], own, bytes);
+    atomic_fetch_add(&wall->came, 1);
+    while (atomic_load(&wall->came) < rank->world)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    for (uint32_t i = 0; i < rank->world; i++)
+        memcpy((char *)all + i * bytes, wall->bytes[i], bytes);
+    return true;
+}
+
+static void join_by_wall(struct test_rank *rank)
+{
+    tarn_group_options options = test_rank_options(rank);
+
+    options.meeting = NULL;
+    options.all_gather = gather_at_wall;
+    options.user = rank;
+    MUST_BE(rank, TARN_OK, tarn_group_create(rank->device, &options, &rank->group));
+    meet(rank);
+    MUST_BE(rank, TARN_OK, tarn_group_destroy(rank->group));
+    MUST_BE(rank, TARN_OK, tarn_device_close(rank->device));
+}
+
+TEST(ranks, a_program_has_ranks_meet_by_its_own_means)
+{
+    wall = mmap(NULL, sizeof *wall, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(wall, MAP_FAILED);
+    test_ranks_run(4, 0, join_by_wall);
+    ck_assert_int_eq(munmap(wall, sizeof *wall), 0);
+}
+
+/* -- Two pools of one group have layouts of their own. */
+static void have_two_pools(struct test_rank *rank)
+{
+    tarn_symmetric *second = NULL;
+    void *first_block;
+    void *block = NULL;
+    void *at = NULL;
+
+    test_rank_join(rank, 8 * MIB, 4 * MIB);
+    MUST_BE(rank, TARN_OK, tarn_symmetric_create(rank->group, 8 * MIB, &second));
+    MUST_BE(rank, TARN_OK, tarn_symmetric_reserve(second, 2 * MIB, TEST_RANK_NS));
+    first_block = allocate(rank, 4096);
+    MUST_BE(rank, TARN_OK, tarn_symmetric_malloc(second, 4096, 0, &block));
+    MUST(rank, block != first_block);
+    MUST_BE(rank, TARN_ERR_NOT_OURS, tarn_symmetric_at(second, first_block, 0, &at));
+    MUST_BE(rank, TARN_ERR_NOT_OURS, tarn_symmetric_free(second, first_block, rank->stream));
+    test_fill(rank->stream, block, 5 + rank->number, 1);
+    MUST_BE(rank, TARN_OK, tarn_group_barrier(rank->group, 0, rank->stream));
+    MUST_BE(rank, TARN_OK, tarn_symmetric_at(second, block, 1 - rank->number, &at));
+    MUST(rank, test_read(rank->stream, at) == 6 - rank->number);
+    meet(rank);
+    MUST_BE(rank, TARN_OK, tarn_symmetric_destroy(second));
+    test_rank_leave(rank);
+}
+
+TEST(ranks, two_pools_are_apart)
+{
+    test_ranks_run(2, 0, have_two_pools);
 }

@@ -299,6 +299,28 @@ TEST(ranks, rank_0_does_not_come)
     test_ranks_run(2, 0, wait_for_nobody);
 }
 
+/* Rank 1 waits in the rendezvous, and is killed; rank 2 never comes. */
+static void wait_in_vain(struct test_rank *rank)
+{
+    tarn_group_options options = test_rank_options(rank);
+
+    if (rank->number == 2)
+        return;
+    MUST_BE(rank, TARN_ERR_PEER_LOST, tarn_group_create(rank->device, &options, &rank->group));
+    says(rank, "rank 1");
+}
+
+TEST(ranks, a_death_in_the_rendezvous_is_named)
+{
+    struct test_ranks ranks;
+
+    test_ranks_start(&ranks, 3, 0, wait_in_vain);
+    test_ranks_await(&ranks);
+    (void)usleep(1000000);
+    test_ranks_kill(&ranks, 1);
+    test_ranks_end(&ranks);
+}
+
 /* -- Collectives -- */
 
 static void meet_late(struct test_rank *rank)
@@ -332,9 +354,10 @@ static void differ(struct test_rank *rank)
     tarn_symmetric *pool = NULL;
 
     test_rank_join(rank, 8 * MIB, 4 * MIB);
-    MUST_BE(rank, TARN_ERR_WRONG_STATE,
-            rank->number == 0 ? tarn_group_meet(rank->group, TEST_RANK_NS)
-                              : tarn_symmetric_collect(rank->pool, TEST_RANK_NS));
+    if (rank->number == 0)
+        MUST_BE(rank, TARN_ERR_WRONG_STATE, tarn_group_meet(rank->group, TEST_RANK_NS));
+    else
+        MUST_BE(rank, TARN_ERR_WRONG_STATE, tarn_symmetric_collect(rank->pool, TEST_RANK_NS));
     says(rank, "tarn_group_meet");
     says(rank, "tarn_symmetric_collect");
     MUST_BE(rank, TARN_ERR_WRONG_STATE,
@@ -395,6 +418,7 @@ static void lose_one(struct test_rank *rank)
 {
     uint32_t last = rank->world - 1;
     tarn_member_info info = TARN_MEMBER_INFO_INIT;
+    tarn_symmetric *made = NULL;
     tarn_status status;
     void *block = NULL;
 
@@ -421,6 +445,7 @@ static void lose_one(struct test_rank *rank)
     MUST_BE(rank, TARN_ERR_PEER_LOST, tarn_group_meet(rank->group, TEST_RANK_NS));
     MUST_BE(rank, TARN_ERR_PEER_LOST, tarn_symmetric_collect(rank->pool, TEST_RANK_NS));
     MUST_BE(rank, TARN_ERR_PEER_LOST, tarn_symmetric_reserve(rank->pool, 8 * MIB, TEST_RANK_NS));
+    MUST_BE(rank, TARN_ERR_PEER_LOST, tarn_symmetric_create(rank->group, MIB, &made));
     MUST_BE(rank, TARN_OK, tarn_symmetric_free(rank->pool, block, rank->stream));
     test_fill(rank->stream, block, 7, 1); /* the stream works */
     MUST(rank, test_read(rank->stream, block) == 7);

@@ -22,13 +22,14 @@ void test_rank_must(bool holds, const struct test_rank *rank, const char *file, 
     _exit(1);
 }
 
-static _Noreturn void be_rank(struct test_rank *rank, test_rank_body body)
+static _Noreturn void be_rank(struct test_rank *rank, test_rank_body body, int ready)
 {
-    test_apart(-1);
+    test_apart(ready);
     alarm(ALARM_S);
     test_start();
     MUST(rank, tarn_device_open(0, NULL, &rank->device) == TARN_OK);
     rank->stream = test_stream();
+    MUST(rank, write(ready, "r", 1) == 1);
     body(rank);
     _exit(0);
 }
@@ -38,17 +39,34 @@ void test_ranks_start(struct test_ranks *ranks, uint32_t world, unsigned int see
 {
     static unsigned int begun;
     struct test_rank rank = {.world = world, .seed = seed};
+    int ends[2];
 
     ck_assert_uint_le(world, TEST_RANKS_MAX);
     begun++;
     (void)snprintf(rank.meeting, sizeof rank.meeting, "@tarn-ranks-%d-%u", (int)getpid(), begun);
     ranks->world = world;
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    ranks->ready = ends[0];
     for (uint32_t i = 0; i < world; i++) {
         rank.number = i;
         ranks->pids[i] = fork();
         ck_assert_int_ge(ranks->pids[i], 0);
         if (ranks->pids[i] == 0)
-            be_rank(&rank, body);
+            be_rank(&rank, body, ends[1]);
+    }
+    close(ends[1]);
+}
+
+void test_ranks_await(const struct test_ranks *ranks)
+{
+    char bytes[TEST_RANKS_MAX];
+    uint32_t count = 0;
+
+    while (count < ranks->world) {
+        ssize_t came = read(ranks->ready, bytes, sizeof bytes);
+
+        ck_assert_int_gt(came, 0);
+        count += (uint32_t)came;
     }
 }
 
@@ -62,6 +80,7 @@ void test_ranks_end(struct test_ranks *ranks)
         ck_assert_int_eq(waitpid(ranks->pids[i], &status, 0), ranks->pids[i]);
         ck_assert_msg(status == 0, "rank %u ended with %x", i, (unsigned int)status);
     }
+    close(ranks->ready);
 }
 
 void test_ranks_run(uint32_t world, unsigned int seed, test_rank_body body)

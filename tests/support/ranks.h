@@ -29,11 +29,13 @@ typedef void (*test_rank_body)(struct test_rank *rank);
 struct test_ranks {
     uint32_t world;
     pid_t pids[TEST_RANKS_MAX];
+    int ready; /* a pipe's end: a byte of each process that is about to begin */
 };
 
 /* Starts the processes; waits for one, or all, which must end well. */
 void test_ranks_start(struct test_ranks *ranks, uint32_t world, unsigned int seed,
                       test_rank_body body);
+void test_ranks_await(const struct test_ranks *ranks); /* until all begin */
 void test_ranks_end(struct test_ranks *ranks);
 void test_ranks_run(uint32_t world, unsigned int seed, test_rank_body body);
 void test_ranks_kill(struct test_ranks *ranks, uint32_t rank); /* its end is not waited for later */
@@ -42,7 +44,13 @@ void test_ranks_kill(struct test_ranks *ranks, uint32_t rank); /* its end is not
 void test_rank_must(bool holds, const struct test_rank *rank, const char *file, int line,
                     const char *what);
 #define MUST(rank, condition) test_rank_must((condition), (rank), __FILE__, __LINE__, #condition)
-#define MUST_BE(rank, status, call) MUST(rank, (call) == (status))
+/* Notes the status, as the suites do. */
+#define MUST_BE(rank, status, call)                                                                \
+    do {                                                                                           \
+        tarn_status test_status = (call);                                                          \
+        MUST(rank, test_status == (status));                                                       \
+        test_note_status(#call, test_status, tarn_last_error());                                   \
+    } while (0)
 
 tarn_group_options test_rank_options(const struct test_rank *rank);
 void test_rank_join(struct test_rank *rank, size_t stride, size_t bytes); /* group, pool, memory */
