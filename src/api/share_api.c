@@ -190,12 +190,14 @@ static tarn_status check_unused(tarn_connection *connection)
 
     if (connection->is_producer)
         (void)tn_grant_collect(connection);
+    else
+        tn_opened_collect(connection);
     tn_lock_acquire(&connection->lock);
     opened = connection->consumer.opened_count;
     granted = connection->producer.granted_count;
     tn_lock_release(&connection->lock);
     if (opened > 0)
-        return tn_fail(TARN_ERR_BUSY, "%llu shares of the connection are open",
+        return tn_fail(TARN_ERR_BUSY, "%llu shares of the connection are open, or kept by graphs",
                        (unsigned long long)opened);
     if (granted > 0)
         return tn_fail(TARN_ERR_BUSY, "process %d has %u leases, and lives",
@@ -241,8 +243,8 @@ tarn_status tarn_connection_describe(tarn_connection *connection, tarn_connectio
     known.is_producer = connection->is_producer;
     known.lease_count = connection->is_producer ? connection->producer.granted_count
                                                 : connection->consumer.opened_count;
-    if (connection->is_producer)
-        known.limbo_count = tn_grant_count_limbo(connection);
+    known.limbo_count = connection->is_producer ? tn_grant_count_limbo(connection)
+                                                : connection->consumer.kept_count;
     holdings = tn_connection_count_holdings(connection);
     tn_lock_release(&connection->lock);
     known.chunk_count = holdings.chunk_count;

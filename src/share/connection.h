@@ -21,6 +21,7 @@
 #define TARN_SHARE_CONNECTION_H
 
 #include "base/pins.h"
+#include "claims/import_block.h"
 #include "claims/watch.h"
 #include "pools/device.h"
 #include "share/message.h"
@@ -83,10 +84,11 @@ struct tn_given_run {
 /* A slot of the consumer's. */
 struct tn_opened {
     uint32_t generation; /* of the lease that is open */
-    uint32_t next;       /* with the same hash */
-    uint64_t count;      /* how often it was opened and not closed */
+    uint32_t next;       /* with the same hash; of kept ones */
+    uint64_t count;      /* opened, and not closed; 0 with a run: kept by a graph */
     uint64_t address;
-    struct tn_given_run *run;
+    struct tn_given_run *run;     /* NULL: not open */
+    struct tn_import_block block; /* entered while there is a run */
 };
 
 struct tn_producer {
@@ -107,7 +109,10 @@ struct tn_consumer {
     struct tn_given_run **runs;     /* by their first chunk */
     struct tn_opened *opened;       /* by slot */
     uint32_t *heads;                /* of slots by hash of their address */
-    uint64_t opened_count;          /* slots that are open */
+    uint64_t opened_count;          /* slots that are open or kept */
+    uint64_t kept_count;            /* of them, closed slots that graphs keep */
+    uint32_t first_kept;            /* with kept_count > 0 */
+    bool knows_loss;                /* guards have heard that the producer is gone */
     /* A message that could not be taken, for lack of memory or descriptors, comes again first: */
     struct tn_message kept;
     int kept_files[TN_SHARE_DESCRIPTORS_MAX];

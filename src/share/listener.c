@@ -21,6 +21,7 @@
 #include "pools/callbacks.h"
 #include "share/channel.h"
 #include "share/grant.h"
+#include "share/opened.h"
 #include "share/receive.h"
 
 enum { ACCEPTS_MAX = 16, SILENT_MAX = 64, SLOTS_DEFAULT = 4096 };
@@ -274,6 +275,7 @@ static uint64_t serve(tarn_connection *connection)
     tn_lock_acquire(&connection->lock);
     tn_receive_messages(connection);
     tn_lock_release(&connection->lock);
+    tn_opened_collect(connection);
     return 0;
 }
 

@@ -71,6 +71,18 @@ static uint32_t *head_of(tarn_connection *connection, uint64_t address)
     return &connection->consumer.heads[tn_share_hash(address, connection->tables.slot_count)];
 }
 
+/* The address leads to the slot from now on. */
+static void enter_slot(tarn_connection *connection, uint32_t slot)
+{
+    struct tn_opened *opened = &connection->consumer.opened[slot];
+    uint32_t *head = head_of(connection, opened->address);
+
+    TN_ASSERT(opened->run != NULL && opened->count == 0);
+    opened->count = 1;
+    opened->next = *head;
+    *head = slot;
+}
+
 /* Opens a slot for the first time. */
 static tarn_status open_slot(tarn_connection *connection, const struct tn_share *share,
                              uint64_t *address)
@@ -79,7 +91,6 @@ static tarn_status open_slot(tarn_connection *connection, const struct tn_share 
     struct grant_copy grant;
     struct tn_given_run *run;
     uint64_t base;
-    uint32_t *head;
     tarn_status status;
 
     grant.count = 0; /* not all of its ids */
@@ -95,18 +106,30 @@ static tarn_status open_slot(tarn_connection *connection, const struct tn_share 
     if (status != TARN_OK)
         return status;
     run->open_count += 1;
-    head = head_of(connection, base + grant.offset);
-    *opened = (struct tn_opened){.generation = share->generation,
-                                 .next = *head,
-                                 .count = 1,
-                                 .address = base + grant.offset,
-                                 .run = run};
-    *head = share->slot;
+    *opened = (struct tn_opened){
+        .generation = share->generation, .address = base + grant.offset, .run = run};
+    tn_import_block_enter(&opened->block, &connection->device->gpu, opened->address, grant.bytes);
+    enter_slot(connection, share->slot);
     connection->consumer.opened_count += 1;
     atomic_store_explicit(&connection->tables.returns[share->slot],
                           tn_slot_word(share->generation, TN_SLOT_OPENED), memory_order_release);
     *address = opened->address;
     return TARN_OK;
+}
+
+/* A closed slot that a graph keeps is open again. */
+static void reopen_slot(tarn_connection *connection, uint32_t slot)
+{
+    struct tn_consumer *consumer = &connection->consumer;
+    uint32_t *link = &consumer->first_kept;
+
+    TN_ASSERT(consumer->kept_count > 0);
+    while (*link != slot)
+        link = &consumer->opened[*link].next;
+    *link = consumer->opened[slot].next;
+    consumer->kept_count -= 1;
+    tn_import_block_reopen(&consumer->opened[slot].block);
+    enter_slot(connection, slot);
 }
 
 /* Lock held. */
@@ -127,8 +150,13 @@ static tarn_status open_share(tarn_connection *connection, const struct tn_share
         *address = opened->address;
         return TARN_OK;
     }
-    if (opened->count > 0 || atomic_load_explicit(&connection->tables.returns[share->slot],
-                                                  memory_order_relaxed) == returned)
+    if (opened->run != NULL && opened->generation == share->generation) {
+        reopen_slot(connection, share->slot);
+        *address = opened->address;
+        return TARN_OK;
+    }
+    if (opened->run != NULL || atomic_load_explicit(&connection->tables.returns[share->slot],
+                                                    memory_order_relaxed) == returned)
         return is_over();
     return open_slot(connection, share, address);
 }
@@ -153,15 +181,15 @@ tarn_status tn_share_open(tarn_connection *connection, const struct tn_share *sh
     return status;
 }
 
-/* The last close of a slot: its run, and then the lease. */
-static void close_slot(tarn_connection *connection, uint32_t slot, uint32_t *link)
+/* A slot that is closed, and that no graph keeps: its run goes, and then the lease. */
+static void end_slot(tarn_connection *connection, uint32_t slot)
 {
     struct tn_opened *opened = &connection->consumer.opened[slot];
     struct tn_given_run *run = opened->run;
 
-    TN_ASSERT(run->open_count > 0);
-    *link = opened->next;
+    TN_ASSERT(run->open_count > 0 && opened->count == 0);
     connection->consumer.opened_count -= 1;
+    tn_import_block_end(&opened->block);
     tn_import_leave(&connection->device->imports, &run->import);
     run->open_count -= 1;
     if (run->open_count == 0 && !run->is_known)
@@ -169,6 +197,66 @@ static void close_slot(tarn_connection *connection, uint32_t slot, uint32_t *lin
     opened->run = NULL;
     atomic_store_explicit(&connection->tables.returns[slot],
                           tn_slot_word(opened->generation, TN_SLOT_RETURNED), memory_order_release);
+}
+
+/* The last close of a slot. */
+static void close_slot(tarn_connection *connection, uint32_t slot, uint32_t *link)
+{
+    struct tn_consumer *consumer = &connection->consumer;
+    struct tn_opened *opened = &consumer->opened[slot];
+
+    *link = opened->next;
+    if (!tn_import_block_let_go(&opened->block)) {
+        end_slot(connection, slot);
+        return;
+    }
+    opened->next = consumer->first_kept;
+    consumer->first_kept = slot;
+    consumer->kept_count += 1;
+}
+
+/* Ends slots that no graph keeps any more. */
+static void end_kept(tarn_connection *connection)
+{
+    struct tn_consumer *consumer = &connection->consumer;
+    uint32_t *link = &consumer->first_kept;
+
+    for (uint64_t left = consumer->kept_count; left > 0; left--) {
+        uint32_t slot = *link;
+
+        if (tn_import_block_is_kept(&consumer->opened[slot].block)) {
+            link = &consumer->opened[slot].next;
+            continue;
+        }
+        *link = consumer->opened[slot].next;
+        consumer->kept_count -= 1;
+        end_slot(connection, slot);
+    }
+}
+
+/* Tells the graphs that the producer is gone, once. */
+static void tell_loss(tarn_connection *connection)
+{
+    struct tn_consumer *consumer = &connection->consumer;
+
+    if (connection->state != TN_CONNECTION_GONE || consumer->knows_loss)
+        return;
+    consumer->knows_loss = true;
+    for (uint32_t slot = 0; consumer->opened != NULL && slot < connection->tables.slot_count;
+         slot++) {
+        if (consumer->opened[slot].run != NULL)
+            tn_import_block_lose(&consumer->opened[slot].block);
+    }
+}
+
+void tn_opened_collect(tarn_connection *connection)
+{
+    TN_ASSERT(tn_lock_none_held() && !connection->is_producer);
+    tn_lock_acquire(&connection->lock);
+    tn_connection_look(connection);
+    tell_loss(connection);
+    end_kept(connection);
+    tn_lock_release(&connection->lock);
 }
 
 tarn_status tn_share_close(tarn_connection *connection, uint64_t address)
@@ -190,6 +278,7 @@ tarn_status tn_share_close(tarn_connection *connection, uint64_t address)
         if (consumer->opened[slot].count == 0)
             close_slot(connection, slot, link);
     }
+    end_kept(connection);
     tn_lock_release(&connection->lock);
     if (slot != TN_SHARE_NONE)
         return TARN_OK;

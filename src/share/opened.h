@@ -19,4 +19,7 @@ TARN_MUST_CHECK tarn_status tn_share_open(tarn_connection *connection, const str
  * open at the address */
 TARN_MUST_CHECK tarn_status tn_share_close(tarn_connection *connection, uint64_t address);
 
+/* Ends closed shares that no graph keeps any more, and tells guards that the producer is gone. */
+void tn_opened_collect(tarn_connection *connection);
+
 #endif

@@ -11,6 +11,7 @@
 
 static struct tn_lock imports_lock = TN_LOCK_INIT(TN_RANK_IMPORTS);
 static struct tn_imports *first_imports; /* guarded by imports_lock */
+static atomic_size_t all_mapped_count;   /* of all devices; written under the lock */
 
 void tn_imports_init(struct tn_imports *imports, struct tn_gpu *gpu, uint64_t limit_bytes)
 {
@@ -100,6 +101,7 @@ static tarn_status map(struct tn_imports *imports, struct tn_import *import)
     imports->unused_bytes += import->bytes;
     atomic_fetch_add(&imports->mapped_bytes, import->bytes);
     atomic_fetch_add(&imports->mapped_count, 1);
+    atomic_fetch_add(&all_mapped_count, 1);
     return TARN_OK;
 }
 
@@ -113,6 +115,7 @@ static void unmap(struct tn_imports *imports, struct tn_import *import)
     imports->unused_bytes -= import->bytes;
     atomic_fetch_sub(&imports->mapped_bytes, import->bytes);
     atomic_fetch_sub(&imports->mapped_count, 1);
+    atomic_fetch_sub(&all_mapped_count, 1);
 }
 
 static uint64_t shrink(struct tn_imports *imports, uint64_t keep_bytes)
@@ -250,6 +253,8 @@ bool tn_import_is_at(uint64_t address)
     const struct tn_imports *imports;
     bool found;
 
+    if (atomic_load(&all_mapped_count) == 0)
+        return false;
     tn_lock_acquire(&imports_lock);
     imports = first_imports;
     while (imports != NULL && !is_in(imports, address))
