@@ -22,9 +22,9 @@
  * over: returned by the consumer, or given up because the consumer's process is gone. No kill of
  * either process at any moment loses memory, or gives it to somebody else too early.
  *
- * Order on the GPU: the producer hands a share on when its work on the block is over. The consumer
- * closes the share when its work is over. Both wait for their streams, or order them by other
- * means.
+ * Order on the GPU: with the functions that end in _on, streams order each other's work, and no
+ * process waits. With the others, the producer shares when its work on the block is over, and the
+ * consumer closes when its work is over: both wait for their streams, or order them by other means.
  *
  * Nothing here needs a thread of its own. The program calls tarn_listener_progress when the
  * listener's descriptor is readable. tarn_share_collect, and an allocation that lacks memory, serve
@@ -147,7 +147,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_connection_open(tarn_device *device, c
 /* Ends a connection. A consumer's end returns the leases that it never opened. NULL is allowed.
  *   INVALID_HANDLE
  *   BUSY  A call uses the connection.
- *         The consumer has a share open, or a graph keeps one (TARN_GUARD_KEEP).
+ *         The consumer has a share open, or a stream has not come to its close.
+ *         A graph keeps a share (TARN_GUARD_KEEP).
  *         The producer has leases out, and the consumer's process lives. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_connection_destroy(tarn_connection *connection);
 
@@ -165,7 +166,8 @@ typedef struct tarn_connection_info {
     tarn_peer peer;
     tarn_connection_state state;
     bool is_producer;
-    /* Leases that are not over; of a consumer, those that are open or kept. */
+    /* Leases that are not over. A consumer counts those which are open, kept by a graph, or closed
+     * on a stream which has not come there. */
     uint64_t lease_count;
     /* Leases whose block the producer has freed; of a consumer, closed ones that graphs keep. */
     uint64_t limbo_count;
@@ -199,8 +201,20 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_connection_describe(tarn_connection *c
 TARN_API TARN_MUST_CHECK tarn_status tarn_share_block(tarn_connection *connection, void *address,
                                                       tarn_share *share);
 
-/* Opens a share: *address is where its block is in this process. Waits for the producer's messages
- * for timeout_ns at most. Memory of the producer's chunk lies around the block.
+/* tarn_share_block behind the work that the stream has: the share may be handed on at once. A
+ * consumer's tarn_share_open_on then waits on a stream, and tarn_share_open in the calling thread.
+ * The lease also lasts until the stream has come there.
+ *   WRONG_STATE    The stream is being captured.
+ *   NOT_SUPPORTED  The driver has no cuStreamBatchMemOp (11.7), or no page-locked memory that
+ *                  processes can share.
+ *   DEVICE_MEMORY, ADDRESS_SPACE.
+ *   Other statuses as tarn_share_block. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_share_block_on(tarn_connection *connection, void *address,
+                                                         tarn_stream stream, tarn_share *share);
+
+/* Opens a share: *address is where its block is in this process. Waits for the producer's messages,
+ * and for the producer's stream of tarn_share_block_on, for timeout_ns at most. Memory of the
+ * producer's chunk lies around the block.
  *   INVALID_HANDLE
  *   INVALID_ARGUMENT  share or address is NULL, the connection is a producer's, or the share is for
  *                     another one or damaged.
@@ -208,6 +222,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_share_block(tarn_connection *connectio
  *   STALE             The lease is over.
  *   BUSY              The producer's messages have not come in time, or some are still to be taken:
  *                     a call with a timeout of 0 takes 16.
+ *                     The producer's stream has not come to the share in time.
  *   NOT_PERMITTED     The producer's policy refuses this process.
  *   PEER_LOST         The connection is over. Open shares stay open.
  *   LIMIT             The process has no file descriptor left for a message, and the message
@@ -217,12 +232,32 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_share_open(tarn_connection *connection
                                                      const tarn_share *share, uint64_t timeout_ns,
                                                      void **address);
 
+/* tarn_share_open for work on the stream, which waits for the producer's stream of
+ * tarn_share_block_on. If the producer dies before, the stream goes on with the next
+ * tarn_share_collect or tarn_connection_describe. The block may have any bytes then.
+ *   WRONG_STATE  The stream is being captured.
+ *   Other statuses as tarn_share_open. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_share_open_on(tarn_connection *connection,
+                                                        const tarn_share *share, tarn_stream stream,
+                                                        uint64_t timeout_ns, void **address);
+
 /* Closes a share, as opened once; with the last close the lease is over, and the memory is not the
  * caller's to use. address: as opened.
  *   INVALID_HANDLE
  *   INVALID_ARGUMENT  The connection is a producer's.
  *   NOT_OURS          No share is open at the address. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_share_close(tarn_connection *connection, void *address);
+
+/* tarn_share_close behind the work that the stream has, without any wait. The caller uses the
+ * memory no more, but for this work. The stream itself tells the producer that the lease is over.
+ * A share of tarn_share_block is an exception until the first tarn_share_block_on of the
+ * connection: the consumer's next tarn_share_collect tells the producer.
+ *   WRONG_STATE    The stream is being captured. The share stays open, as for each other status.
+ *   NOT_SUPPORTED  As tarn_share_block_on.
+ *   DEVICE_MEMORY, ADDRESS_SPACE, DEVICE_LOST, POISONED, DRIVER.
+ *   Other statuses as tarn_share_close. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_share_close_on(tarn_connection *connection, void *address,
+                                                         tarn_stream stream);
 
 /* Ends the leases of all connections of the device that were returned, or whose process is gone,
  * and takes messages that have come. *ended_count: how many leases have ended; may be NULL.

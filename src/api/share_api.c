@@ -14,6 +14,8 @@
 #include "share/opened.h"
 #include "share/receive.h"
 
+enum { WORD_NS = 100000 }; /* between looks at a word */
+
 static bool is_listener(tarn_listener *listener)
 {
     return listener != NULL && atomic_load(&listener->magic) == TN_LISTENER_MAGIC;
@@ -190,14 +192,16 @@ static tarn_status check_unused(tarn_connection *connection)
 
     if (connection->is_producer)
         (void)tn_grant_collect(connection);
-    else
-        tn_opened_collect(connection);
     tn_lock_acquire(&connection->lock);
+    if (!connection->is_producer)
+        tn_share_poll(connection, UINT32_MAX);
     opened = connection->consumer.opened_count;
     granted = connection->producer.granted_count;
     tn_lock_release(&connection->lock);
     if (opened > 0)
-        return tn_fail(TARN_ERR_BUSY, "%llu shares of the connection are open, or kept by graphs",
+        return tn_fail(TARN_ERR_BUSY,
+                       "%llu shares of the connection are open, or kept by graphs, or a stream has "
+                       "not come to their close",
                        (unsigned long long)opened);
     if (granted > 0)
         return tn_fail(TARN_ERR_BUSY, "process %d has %u leases, and lives",
@@ -243,8 +247,10 @@ tarn_status tarn_connection_describe(tarn_connection *connection, tarn_connectio
     known.is_producer = connection->is_producer;
     known.lease_count = connection->is_producer ? connection->producer.granted_count
                                                 : connection->consumer.opened_count;
-    known.limbo_count = connection->is_producer ? tn_grant_count_limbo(connection)
-                                                : connection->consumer.kept_count;
+    if (connection->is_producer)
+        known.limbo_count = tn_grant_count_limbo(connection);
+    else
+        known.limbo_count = tn_share_count_kept(connection);
     holdings = tn_connection_count_holdings(connection);
     tn_lock_release(&connection->lock);
     known.chunk_count = holdings.chunk_count;
@@ -254,70 +260,125 @@ tarn_status tarn_connection_describe(tarn_connection *connection, tarn_connectio
     return tn_leave(TARN_OK);
 }
 
-tarn_status tarn_share_block(tarn_connection *connection, void *address, tarn_share *share)
+/* stream: NULL: the lease begins at once. */
+static tarn_status share_block(struct tn_call *call, tarn_connection *connection, void *address,
+                               const tn_cu_stream *stream, tarn_share *share)
 {
     struct tn_share made;
     tarn_status status;
-    TN_CALL(call);
 
-    if (!call_connection(&call, connection))
-        return call.status;
     if (share == NULL)
         return tn_bad_argument("share is NULL: there is nowhere to put the share");
     if (!connection->is_producer)
         return tn_bad_argument("the connection is a consumer's: the producer shares blocks");
-    status = tn_call_enter(&call);
+    status = tn_call_enter(call);
     if (status == TARN_OK)
-        status = tn_grant_block(connection, (uint64_t)(uintptr_t)address, &made);
+        status = tn_grant_block(connection, (uint64_t)(uintptr_t)address, stream, &made);
     if (status == TARN_OK)
         tn_share_seal(&made, share);
-    return tn_leave(status);
-}
-
-/* Opens the share, if need be after further messages, for which the call waits. */
-static tarn_status open_share(tarn_connection *connection, const struct tn_share *share,
-                              uint64_t timeout_ns, uint64_t *address)
-{
-    const uint64_t begun = tn_clock_nanoseconds(CLOCK_MONOTONIC);
-    tarn_status status = tn_share_open(connection, share, address);
-
-    while (status == TARN_ERR_BUSY) {
-        uint64_t passed = tn_clock_nanoseconds(CLOCK_MONOTONIC) - begun;
-        int channel;
-
-        if (passed >= timeout_ns)
-            return status;
-        tn_lock_acquire(&connection->lock);
-        channel = connection->channel;
-        tn_lock_release(&connection->lock);
-        tn_connection_await(channel, timeout_ns - passed);
-        status = tn_share_open(connection, share, address);
-    }
     return status;
 }
 
-tarn_status tarn_share_open(tarn_connection *connection, const tarn_share *share,
-                            uint64_t timeout_ns, void **address)
+tarn_status tarn_share_block(tarn_connection *connection, void *address, tarn_share *share)
 {
-    struct tn_share given;
-    uint64_t opened = 0;
-    tarn_status status;
     TN_CALL(call);
 
     if (!call_connection(&call, connection))
         return call.status;
+    return tn_leave(share_block(&call, connection, address, NULL, share));
+}
+
+tarn_status tarn_share_block_on(tarn_connection *connection, void *address, tarn_stream stream,
+                                tarn_share *share)
+{
+    TN_CALL(call);
+
+    if (!call_connection(&call, connection))
+        return call.status;
+    stream = tn_device_stream(connection->device, stream);
+    return tn_leave(share_block(&call, connection, address, &stream, share));
+}
+
+/* Waits for what a share lacks: for a message, or for a word, which no descriptor tells of. */
+static void await(tarn_connection *connection, uint64_t left_ns)
+{
+    bool awaits_words;
+    int channel;
+
+    tn_lock_acquire(&connection->lock);
+    channel = connection->channel;
+    awaits_words = connection->consumer.awaits_words;
+    tn_lock_release(&connection->lock);
+    tn_connection_await(channel, awaits_words && left_ns > WORD_NS ? WORD_NS : left_ns);
+}
+
+/* Opens the share, if need be after further messages, for which the call waits. */
+static tarn_status await_share(tarn_connection *connection, const struct tn_share *share,
+                               const tn_cu_stream *stream, uint64_t timeout_ns, uint64_t *address)
+{
+    const uint64_t begun = tn_clock_nanoseconds(CLOCK_MONOTONIC);
+    tarn_status status = tn_share_open(connection, share, stream, address);
+
+    while (status == TARN_ERR_BUSY) {
+        uint64_t passed = tn_clock_nanoseconds(CLOCK_MONOTONIC) - begun;
+
+        if (passed >= timeout_ns)
+            return status;
+        await(connection, timeout_ns - passed);
+        status = tn_share_open(connection, share, stream, address);
+    }
+    return status;
+}
+
+static tarn_status open_share(struct tn_call *call, tarn_connection *connection,
+                              const tarn_share *share, const tn_cu_stream *stream,
+                              uint64_t timeout_ns, void **address)
+{
+    struct tn_share given;
+    uint64_t opened = 0;
+    tarn_status status;
+
     if (share == NULL || address == NULL)
         return tn_bad_argument("share or address is NULL");
     if (connection->is_producer)
         return tn_bad_argument("the connection is a producer's: the consumer opens shares");
     status = tn_share_check(share, &given);
     if (status == TARN_OK)
-        status = tn_call_enter(&call);
+        status = tn_call_enter(call);
     if (status == TARN_OK)
-        status = open_share(connection, &given, timeout_ns, &opened);
+        status = await_share(connection, &given, stream, timeout_ns, &opened);
     if (status == TARN_OK)
         *address = (void *)(uintptr_t)opened;
-    return tn_leave(status);
+    return status;
+}
+
+tarn_status tarn_share_open(tarn_connection *connection, const tarn_share *share,
+                            uint64_t timeout_ns, void **address)
+{
+    TN_CALL(call);
+
+    if (!call_connection(&call, connection))
+        return call.status;
+    return tn_leave(open_share(&call, connection, share, NULL, timeout_ns, address));
+}
+
+tarn_status tarn_share_open_on(tarn_connection *connection, const tarn_share *share,
+                               tarn_stream stream, uint64_t timeout_ns, void **address)
+{
+    TN_CALL(call);
+
+    if (!call_connection(&call, connection))
+        return call.status;
+    stream = tn_device_stream(connection->device, stream);
+    return tn_leave(open_share(&call, connection, share, &stream, timeout_ns, address));
+}
+
+static tarn_status close_share(tarn_connection *connection, void *address,
+                               const tn_cu_stream *stream)
+{
+    if (connection->is_producer)
+        return tn_bad_argument("the connection is a producer's: the consumer closes shares");
+    return tn_share_close(connection, (uint64_t)(uintptr_t)address, stream);
 }
 
 tarn_status tarn_share_close(tarn_connection *connection, void *address)
@@ -326,9 +387,21 @@ tarn_status tarn_share_close(tarn_connection *connection, void *address)
 
     if (!call_connection(&call, connection))
         return call.status;
-    if (connection->is_producer)
-        return tn_bad_argument("the connection is a producer's: the consumer closes shares");
-    return tn_leave(tn_share_close(connection, (uint64_t)(uintptr_t)address));
+    return tn_leave(close_share(connection, address, NULL));
+}
+
+tarn_status tarn_share_close_on(tarn_connection *connection, void *address, tarn_stream stream)
+{
+    tarn_status status;
+    TN_CALL(call);
+
+    if (!call_connection(&call, connection))
+        return call.status;
+    stream = tn_device_stream(connection->device, stream);
+    status = tn_call_enter(&call);
+    if (status == TARN_OK)
+        status = close_share(connection, address, &stream);
+    return tn_leave(status);
 }
 
 tarn_status tarn_share_collect(tarn_device *device, uint64_t *ended_count)

@@ -11,6 +11,9 @@
  * rank      protects                           allowed while held        not allowed while held
  * PROCESS   loading the driver; which devices  driver calls that do not  user callbacks; waits for
  *           are open                           wait for the GPU          the GPU
+ * CLOSES    nothing: who closes shares of a    a stream's work, which     user callbacks
+ *           connection, one thread at a time   may wait for room in the
+ *                                              queue
  * SHARES    a listener or a connection, its    driver calls that do not  waits; user callbacks
  *           leases and its socket              wait for the GPU
  * GRAPHS    a device's list of graphs, and     driver calls that do not  waits for the GPU; user
@@ -65,6 +68,7 @@
 
 enum tn_rank {
     TN_RANK_PROCESS,
+    TN_RANK_CLOSES,
     TN_RANK_SHARES,
     TN_RANK_GRAPHS,
     TN_RANK_ROUTES,

@@ -83,10 +83,10 @@ static bool is_kept(const struct tn_import_block *block)
            (block->was_kept && !tn_gpu_is_proven(block->gpu, block->kept_stamp));
 }
 
-bool tn_import_block_let_go(struct tn_import_block *block)
+bool tn_import_block_close(struct tn_import_block *block)
 {
     struct tn_import_block *twin;
-    bool kept;
+    bool kept = false;
 
     tn_lock_acquire(&blocks_lock);
     TN_ASSERT(block->gpu != NULL && block->is_open); /* S1 */
@@ -97,9 +97,10 @@ bool tn_import_block_let_go(struct tn_import_block *block)
         unlink_watch(watched);
         link_watch(watched, twin);
     }
-    tell(block); /* S2 */
     block->is_open = false;
-    kept = is_kept(block);
+    for (const struct tn_import_watch *watched = block->watches; watched != NULL;
+         watched = watched->next)
+        kept = kept || watched->watch->keeps;
     tn_lock_release(&blocks_lock);
     return kept;
 }
@@ -112,7 +113,7 @@ void tn_import_block_reopen(struct tn_import_block *block)
     tn_lock_release(&blocks_lock);
 }
 
-bool tn_import_block_is_kept(struct tn_import_block *block)
+bool tn_import_block_is_kept(const struct tn_import_block *block)
 {
     bool kept;
 
@@ -123,11 +124,11 @@ bool tn_import_block_is_kept(struct tn_import_block *block)
     return kept;
 }
 
-void tn_import_block_lose(struct tn_import_block *block)
+void tn_import_block_tell(struct tn_import_block *block)
 {
     tn_lock_acquire(&blocks_lock);
     TN_ASSERT(block->gpu != NULL);
-    tell(block);
+    tell(block); /* S2 */
     tn_lock_release(&blocks_lock);
 }
 

@@ -3,7 +3,7 @@
  *
  *   S1  a block that is entered is open, or it is let go and kept: by a watch, or until the device
  *       was idle since the last such watch
- *   S2  a watch that does not keep is on open blocks alone
+ *   S2  a watch that does not keep is on open blocks alone, but for a close that goes on
  *
  * A guarded graph watches an imported block as it watches a pool's (claims/watch.h). A watch is told
  * when the program lets the block go, and when the process of the memory is gone. A keeping watch is
@@ -51,18 +51,18 @@ struct tn_import_found {
 void tn_import_block_enter(struct tn_import_block *block, const struct tn_gpu *gpu,
                            uint64_t address, uint64_t bytes);
 
-/* The program lets the block go. Where it has opened the same bytes once more, the watches go on with
- * these. True: the block is kept. */
-TARN_MUST_CHECK bool tn_import_block_let_go(struct tn_import_block *block);
+/* The program lets the block go; no watch is told yet. Where the same bytes are open once more, the
+ * watches go on with these. True: the block is kept. */
+TARN_MUST_CHECK bool tn_import_block_close(struct tn_import_block *block);
 
-/* A block that was let go is open again. */
+/* The close is taken back. */
 void tn_import_block_reopen(struct tn_import_block *block);
 
-/* Whether a block that was let go is still kept. */
-TARN_MUST_CHECK bool tn_import_block_is_kept(struct tn_import_block *block);
+/* The block is closed for good, or its process is gone: tells the watches which do not keep it. */
+void tn_import_block_tell(struct tn_import_block *block);
 
-/* The process of the memory is gone: the watches which do not keep the block are told. */
-void tn_import_block_lose(struct tn_import_block *block);
+/* Whether a block that was let go is still kept. */
+TARN_MUST_CHECK bool tn_import_block_is_kept(const struct tn_import_block *block);
 
 /* The block was let go, and is not kept. */
 void tn_import_block_end(struct tn_import_block *block);

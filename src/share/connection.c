@@ -53,8 +53,10 @@ tarn_status tn_connection_create(tarn_device *device, int channel, const char *n
         tn_process_close(&process);
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a connection");
     }
-    if (!made->has_lock)
+    if (!made->has_lock) {
         tn_lock_init(&made->lock, TN_RANK_SHARES);
+        tn_lock_init(&made->closes, TN_RANK_CLOSES);
+    }
     made->has_lock = true;
     made->device = device;
     made->is_producer = is_producer;
@@ -127,6 +129,17 @@ void tn_connection_part(tarn_connection *connection)
     tn_channel_close(&connection->channel);
 }
 
+/* The dead producer's streams write no word any more: streams of this process go on. */
+static void finish_waits(const tarn_connection *connection)
+{
+    const struct tn_opened *opened = connection->consumer.opened;
+
+    for (uint32_t slot = 0; opened != NULL && slot < connection->tables.slot_count; slot++) {
+        if (opened[slot].is_waited_for)
+            tn_handoff_finish(&connection->handoff, slot, opened[slot].generation);
+    }
+}
+
 void tn_connection_look(tarn_connection *connection)
 {
     TN_ASSERT(tn_lock_is_held(&connection->lock));
@@ -134,6 +147,7 @@ void tn_connection_look(tarn_connection *connection)
         return;
     tn_connection_part(connection);
     connection->state = TN_CONNECTION_GONE;
+    finish_waits(connection);
 }
 
 tarn_status tn_connection_check(const tarn_connection *connection)

@@ -24,6 +24,7 @@
 #include "claims/import_block.h"
 #include "claims/watch.h"
 #include "pools/device.h"
+#include "share/handoff.h"
 #include "share/message.h"
 #include "share/process.h"
 #include "share/tables.h"
@@ -51,6 +52,7 @@ struct tn_lease {
     enum tn_lease_state state;
     uint32_t generation;   /* of the lease that is or was there last */
     uint32_t next;         /* of the free slots, or of those that end */
+    uint32_t writes;       /* that streams were given for the slot (share/handoff.h) */
     _Atomic uint64_t told; /* by the watch: the block is no longer there */
     struct tn_watch watch; /* on the block */
 };
@@ -84,8 +86,12 @@ struct tn_given_run {
 /* A slot of the consumer's. */
 struct tn_opened {
     uint32_t generation; /* of the lease that is open */
-    uint32_t next;       /* with the same hash; of kept ones */
-    uint64_t count;      /* opened, and not closed; 0 with a run: kept by a graph */
+    uint32_t next;       /* with the same hash; of those that are closed */
+    uint32_t writes;     /* that streams were given for the slot (share/handoff.h) */
+    bool begins;         /* with a word of a stream of the producer's */
+    bool is_waited_for;  /* a stream of this process may wait for this word */
+    bool is_leaving;     /* closed, and streams or graphs have the block still */
+    uint64_t count;      /* how often it was opened and not closed */
     uint64_t address;
     struct tn_given_run *run;     /* NULL: not open */
     struct tn_import_block block; /* entered while there is a run */
@@ -109,10 +115,11 @@ struct tn_consumer {
     struct tn_given_run **runs;     /* by their first chunk */
     struct tn_opened *opened;       /* by slot */
     uint32_t *heads;                /* of slots by hash of their address */
-    uint64_t opened_count;          /* slots that are open or kept */
-    uint64_t kept_count;            /* of them, closed slots that graphs keep */
-    uint32_t first_kept;            /* with kept_count > 0 */
-    bool knows_loss;                /* guards have heard that the producer is gone */
+    uint64_t opened_count;          /* slots that are open or leaving */
+    uint32_t first_leaving;         /* TN_SHARE_NONE: none; in order of their close */
+    uint32_t last_leaving;
+    bool awaits_words; /* the last share could not be opened for lack of a word */
+    bool knows_loss;   /* guards have heard that the producer is gone */
     /* A message that could not be taken, for lack of memory or descriptors, comes again first: */
     struct tn_message kept;
     int kept_files[TN_SHARE_DESCRIPTORS_MAX];
@@ -136,12 +143,14 @@ struct tarn_connection {
     enum tn_connection_state state;
     enum tn_refusal refusal; /* why a consumer was refused; NONE: it was not */
     struct tn_tables tables;
+    struct tn_handoff handoff;
     struct tn_producer producer;
     struct tn_consumer consumer;
     char name[TN_SHARE_NAME_MAX + 1]; /* of the listener; immutable */
     /* Kept in a recycled record: */
-    struct tn_lock lock; /* rank SHARES */
-    struct tn_pins pins; /* calls that use the connection */
+    struct tn_lock lock;   /* rank SHARES */
+    struct tn_lock closes; /* rank CLOSES: one close at a time is given to a stream */
+    struct tn_pins pins;   /* calls that use the connection */
     bool has_lock;
 };
 

@@ -37,6 +37,7 @@ struct grant_place {
     uint64_t bytes;
     uint32_t first;
     uint32_t count;
+    bool begins; /* with a word of a stream */
 };
 
 static bool make_arrays(struct tn_producer *producer)
@@ -97,6 +98,7 @@ tarn_status tn_grant_welcome(tarn_connection *connection)
 void tn_grant_fini(tarn_connection *connection)
 {
     TN_ASSERT(connection->producer.granted_count == 0);
+    tn_handoff_fini(&connection->device->gpu, &connection->handoff);
     free_arrays(&connection->producer);
 }
 
@@ -304,7 +306,7 @@ static void give_slot(struct tn_producer *producer, uint32_t slot)
     struct tn_lease *lease = &producer->leases[slot];
 
     lease->state = TN_LEASE_FREE;
-    if (lease->generation == UINT32_MAX)
+    if (lease->generation == TN_SHARE_GENERATION_MAX)
         return;
     lease->next = producer->free_slot;
     producer->free_slot = slot;
@@ -323,17 +325,60 @@ static void publish(tarn_connection *connection, uint32_t slot, const struct gra
     atomic_store_explicit(&grant->bytes, place->bytes, memory_order_relaxed);
     atomic_store_explicit(&grant->first_chunk, place->first, memory_order_relaxed);
     atomic_store_explicit(&grant->chunk_count, place->count, memory_order_relaxed);
+    atomic_store_explicit(&grant->begins, place->begins ? 1 : 0, memory_order_relaxed);
     atomic_store_explicit(&grant->word, tn_slot_word(lease->generation, TN_SLOT_GRANTED),
                           memory_order_release);
 }
 
-/* Lock held. */
-static tarn_status grant(tarn_connection *connection, uint64_t address, uint32_t *slot,
-                         struct grant_place *place)
+/* Frees what waited for the leases alone. */
+static bool poll(tarn_pool *pool, void *context)
+{
+    (void)context;
+    tn_pending_poll(pool, false);
+    return false;
+}
+
+/* No lock held. */
+static void end_watch(tarn_connection *connection, struct tn_lease *lease)
+{
+    tn_watch_end(&lease->watch);
+    (void)tn_device_visit_listed(connection->device, TN_POOLS_WAITING, poll, NULL);
+}
+
+/* The consumer gets the words that order streams, once. Lock held. */
+static tarn_status send_words(tarn_connection *connection)
+{
+    const struct tn_message message = {.magic = TN_MESSAGE_MAGIC,
+                                       .version = TN_SHARE_VERSION,
+                                       .kind = TN_MESSAGE_WORDS,
+                                       .connection_id = connection->id};
+    struct tn_gpu *gpu = &connection->device->gpu;
+    const uint32_t slots = connection->producer.slot_count;
+    int descriptor = -1;
+    tarn_status status;
+
+    if (connection->handoff.both.address != 0)
+        return TARN_OK;
+    status = tn_handoff_make_own(gpu, slots, &connection->handoff);
+    if (status == TARN_OK)
+        status = tn_handoff_make(gpu, slots, &connection->handoff, &descriptor);
+    if (status == TARN_OK)
+        status = tn_channel_send(connection->channel, &message, &descriptor);
+    tn_channel_close(&descriptor);
+    if (status != TARN_OK)
+        tn_handoff_fini(gpu, &connection->handoff);
+    return status;
+}
+
+/* Takes a slot, and watches the block; nobody knows of the lease yet. Lock held. */
+static tarn_status prepare(tarn_connection *connection, uint64_t address, uint32_t *slot,
+                           struct grant_place *place)
 {
     struct tn_producer *producer = &connection->producer;
     tarn_status status = tn_connection_check(connection);
 
+    if (status == TARN_OK && place->begins)
+        status = send_words(connection);
     if (status != TARN_OK)
         return status;
     *slot = take_slot(producer);
@@ -346,30 +391,68 @@ static tarn_status grant(tarn_connection *connection, uint64_t address, uint32_t
         status = keep(&producer->leases[*slot], address, place);
     if (status != TARN_OK)
         give_slot(producer, *slot);
-    else
-        publish(connection, *slot, place);
     return status;
 }
 
-tarn_status tn_grant_block(tarn_connection *connection, uint64_t address, struct tn_share *share)
+/* The stream writes the word of the prepared lease behind its work, without the lock: a stream may
+ * wait for room in the queue. */
+static tarn_status write_word(tarn_connection *connection, tn_cu_stream stream, uint32_t slot)
 {
-    struct grant_place place = {.pool = NULL};
-    uint32_t slot = TN_SHARE_NONE;
-    tarn_status status = TARN_ERR_LIMIT;
+    struct tn_lease *lease = &connection->producer.leases[slot];
+    tarn_status status;
+
+    TN_ASSERT(tn_lock_none_held() && lease->state == TN_LEASE_FREE);
+    status = tn_handoff_write(&connection->device->gpu, &connection->handoff, stream,
+                              TN_HANDOFF_BEGINS, slot, lease->generation + 1, lease->writes + 1);
+    if (status == TARN_OK)
+        lease->writes += 1;
+    return status;
+}
+
+/* Grants a lease, which begins with the work of the stream; NULL: at once. */
+static tarn_status grant(tarn_connection *connection, uint64_t address, const tn_cu_stream *stream,
+                         struct tn_share *share)
+{
+    struct grant_place place = {.begins = stream != NULL};
+    struct tn_producer *producer = &connection->producer;
+    uint32_t slot;
+    tarn_status status;
+
+    tn_lock_acquire(&connection->lock);
+    status = prepare(connection, address, &slot, &place);
+    if (status == TARN_OK && stream != NULL) {
+        tn_lock_release(&connection->lock);
+        status = write_word(connection, *stream, slot);
+        if (status != TARN_OK)
+            end_watch(connection, &producer->leases[slot]);
+        tn_lock_acquire(&connection->lock);
+        if (status != TARN_OK)
+            give_slot(producer, slot);
+    }
+    if (status == TARN_OK) {
+        publish(connection, slot, &place);
+        *share = (struct tn_share){.connection_id = connection->id,
+                                   .slot = slot,
+                                   .generation = producer->leases[slot].generation,
+                                   .bytes = place.bytes};
+    }
+    tn_lock_release(&connection->lock);
+    return status;
+}
+
+tarn_status tn_grant_block(tarn_connection *connection, uint64_t address,
+                           const tn_cu_stream *stream, struct tn_share *share)
+{
+    tarn_status status = TARN_OK;
 
     TN_ASSERT(tn_lock_none_held() && connection->is_producer);
-    for (int round = 0; round < 2 && status == TARN_ERR_LIMIT; round++) {
-        if (round > 0 && tn_grant_collect(connection) == 0)
-            break;
-        tn_lock_acquire(&connection->lock);
-        status = grant(connection, address, &slot, &place);
-        if (status == TARN_OK)
-            *share = (struct tn_share){.connection_id = connection->id,
-                                       .slot = slot,
-                                       .generation = connection->producer.leases[slot].generation,
-                                       .bytes = place.bytes};
-        tn_lock_release(&connection->lock);
-    }
+    if (stream != NULL)
+        status = tn_handoff_admit(&connection->device->gpu, *stream);
+    if (status != TARN_OK)
+        return status;
+    status = grant(connection, address, stream, share);
+    if (status == TARN_ERR_LIMIT && tn_grant_collect(connection) > 0)
+        status = grant(connection, address, stream, share);
     return status;
 }
 
@@ -385,21 +468,31 @@ uint64_t tn_grant_count_limbo(const tarn_connection *connection)
     return count;
 }
 
+/* Whether both processes are done with the lease: the producer's streams with its word, and the
+ * consumer, who has said so or is gone. */
+static bool is_over(const tarn_connection *connection, uint32_t slot)
+{
+    const struct tn_lease *lease = &connection->producer.leases[slot];
+
+    if (!tn_handoff_has_passed(&connection->device->gpu, &connection->handoff, slot,
+                               lease->writes)) /* L6 */
+        return false;
+    return connection->state == TN_CONNECTION_GONE ||
+           atomic_load_explicit(&connection->tables.returns[slot], memory_order_acquire) ==
+               tn_slot_word(lease->generation, TN_SLOT_RETURNED) ||
+           tn_handoff_is_told(&connection->handoff, TN_HANDOFF_ENDS, slot, lease->generation);
+}
+
 /* Takes the leases that are over out of the tables; returns the first of them. Lock held. */
 static uint32_t take_ended(tarn_connection *connection)
 {
     struct tn_producer *producer = &connection->producer;
-    const bool gone = connection->state == TN_CONNECTION_GONE;
     uint32_t first = TN_SHARE_NONE;
 
     for (uint32_t slot = 0; slot < producer->slots_begun; slot++) {
         struct tn_lease *lease = &producer->leases[slot];
 
-        if (lease->state != TN_LEASE_GRANTED)
-            continue;
-        if (!gone &&
-            atomic_load_explicit(&connection->tables.returns[slot], memory_order_acquire) !=
-                tn_slot_word(lease->generation, TN_SLOT_RETURNED))
+        if (lease->state != TN_LEASE_GRANTED || !is_over(connection, slot))
             continue;
         atomic_store_explicit(&connection->tables.grants[slot].word,
                               tn_slot_word(lease->generation, TN_SLOT_FREE), memory_order_release);
@@ -408,14 +501,6 @@ static uint32_t take_ended(tarn_connection *connection)
         first = slot;
     }
     return first;
-}
-
-/* Frees what waited for the leases alone. */
-static bool poll(tarn_pool *pool, void *context)
-{
-    (void)context;
-    tn_pending_poll(pool, false);
-    return false;
 }
 
 uint64_t tn_grant_collect(tarn_connection *connection)

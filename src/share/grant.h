@@ -12,13 +12,15 @@
 TARN_MUST_CHECK tarn_status tn_grant_welcome(tarn_connection *connection);
 void tn_grant_fini(tarn_connection *connection); /* no lock held */
 
-/* Grants a lease of the live block at the address.
+/* Grants a lease of the live block at the address, which begins behind the work of the stream; NULL:
+ * at once.
  *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE: no live block begins there
  *   WRONG_STATE: its pool is not shared; INVALID_ARGUMENT: it is of another device
  *   LIMIT: no slot, chunk or descriptor is left; BUSY: the consumer has not read what was sent, or
- *   is not welcome yet; PEER_LOST, HOST_MEMORY, DEVICE_LOST, DRIVER */
+ *   is not welcome yet; PEER_LOST, HOST_MEMORY, DEVICE_LOST, DRIVER
+ *   with a stream also what share/handoff.h names */
 TARN_MUST_CHECK tarn_status tn_grant_block(tarn_connection *connection, uint64_t address,
-                                           struct tn_share *share);
+                                           const tn_cu_stream *stream, struct tn_share *share);
 
 /* Leases whose block was freed. Lock held. */
 uint64_t tn_grant_count_limbo(const tarn_connection *connection);

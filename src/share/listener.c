@@ -274,8 +274,8 @@ static uint64_t serve(tarn_connection *connection)
     }
     tn_lock_acquire(&connection->lock);
     tn_receive_messages(connection);
+    tn_share_poll(connection, UINT32_MAX);
     tn_lock_release(&connection->lock);
-    tn_opened_collect(connection);
     return 0;
 }
 

@@ -21,12 +21,17 @@ static bool is_zero(const void *bytes, size_t count)
     return true;
 }
 
+static bool is_generation(uint32_t generation)
+{
+    return generation > 0 && generation <= TN_SHARE_GENERATION_MAX;
+}
+
 size_t tn_message_descriptor_count(unsigned kind)
 {
     TN_ASSERT(kind < TN_MESSAGE_KINDS);
     if (kind == TN_MESSAGE_WELCOME)
         return 2;
-    return kind == TN_MESSAGE_CHUNK ? 1 : 0;
+    return kind == TN_MESSAGE_CHUNK || kind == TN_MESSAGE_WORDS ? 1 : 0;
 }
 
 /* Sets the fields of the message's kind to 0; all others must be 0 already. False: a field is out
@@ -64,7 +69,7 @@ static bool take_fields(struct tn_message *rest)
         rest->slot = 0;
         rest->generation = 0;
         memset(rest->token, 0, sizeof rest->token);
-        return good && has.slot < TN_SHARE_SLOTS_MAX && has.generation > 0;
+        return good && has.slot < TN_SHARE_SLOTS_MAX && is_generation(has.generation);
     default:
         return good;
     }
@@ -154,8 +159,8 @@ tarn_status tn_share_check(const tarn_share *bytes, struct tn_share *share)
     if (copy.checksum != checksum_of(&copy) || copy.has_token > 1 || copy.bytes == 0 ||
         copy.name[TN_SHARE_NAME_MAX] != '\0' || !is_zero(copy.unused, sizeof copy.unused) ||
         (copy.has_token == 0) != is_zero(copy.token, sizeof copy.token) ||
-        (copy.has_token == 0 &&
-         (copy.slot >= TN_SHARE_SLOTS_MAX || copy.generation == 0 || copy.connection_id == 0)))
+        (copy.has_token == 0 && (copy.slot >= TN_SHARE_SLOTS_MAX ||
+                                 !is_generation(copy.generation) || copy.connection_id == 0)))
         return tn_fail(TARN_ERR_INVALID_ARGUMENT, "the share was damaged on its way");
     *share = copy;
     return TARN_OK;

@@ -16,6 +16,9 @@
 
 enum { TN_SHARE_VERSION = 1, TN_SHARE_NAME_MAX = 55, TN_TOKEN_BYTES = 16 };
 
+/* Of a slot's leases: waits of streams for words of 32 bits reach so far. */
+#define TN_SHARE_GENERATION_MAX ((uint32_t)INT32_MAX)
+
 enum {
     TN_SHARE_SLOTS_MAX = 1 << 16, /* leases of a connection at a time */
     TN_SHARE_CHUNKS_MAX = 1 << 14,
@@ -30,6 +33,7 @@ enum tn_message_kind {
     TN_MESSAGE_CHUNK,     /* producer: a chunk, with its memory */
     TN_MESSAGE_CLAIM,     /* consumer: a token, for its share */
     TN_MESSAGE_GRANT,     /* producer: the share of the token */
+    TN_MESSAGE_WORDS,     /* producer: the words that order streams, with their memory */
     TN_MESSAGE_KINDS,
 };
 

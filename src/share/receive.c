@@ -40,6 +40,7 @@ static bool make_arrays(struct tn_consumer *consumer, const struct tn_message *m
     consumer->chunks = tn_host_alloc(message->chunk_count, sizeof(struct tn_given_chunk *));
     consumer->runs = tn_host_alloc(message->chunk_count, sizeof(struct tn_given_run *));
     consumer->opened = tn_host_alloc(message->slot_count, sizeof *consumer->opened);
+    consumer->first_leaving = TN_SHARE_NONE;
     consumer->heads = tn_host_alloc(message->slot_count, sizeof *consumer->heads);
     for (uint32_t i = 0; consumer->heads != NULL && i < message->slot_count; i++)
         consumer->heads[i] = TN_SHARE_NONE;
@@ -106,6 +107,16 @@ static tarn_status take_chunk(tarn_connection *connection, const struct tn_messa
     return TARN_OK;
 }
 
+static tarn_status take_words(tarn_connection *connection, const struct tn_message *message,
+                              int descriptor)
+{
+    if (connection->state != TN_CONNECTION_READY || message->connection_id != connection->id ||
+        connection->handoff.both.address != 0)
+        return tn_fail(TARN_ERR_PEER_LOST, "the other process has sent words that have no place");
+    return tn_handoff_open(&connection->device->gpu, connection->tables.slot_count,
+                           &connection->handoff, descriptor);
+}
+
 static tarn_status take_message(tarn_connection *connection, const struct tn_message *message,
                                 int descriptors[TN_SHARE_DESCRIPTORS_MAX])
 {
@@ -114,6 +125,8 @@ static tarn_status take_message(tarn_connection *connection, const struct tn_mes
         return take_welcome(connection, message, descriptors);
     case TN_MESSAGE_CHUNK:
         return take_chunk(connection, message, descriptors[0]);
+    case TN_MESSAGE_WORDS:
+        return take_words(connection, message, descriptors[0]);
     case TN_MESSAGE_REFUSAL:
         connection->refusal = (enum tn_refusal)message->refusal;
         return tn_fail(TARN_ERR_PEER_LOST, "the other process refuses the connection");
@@ -216,7 +229,7 @@ void tn_receive_fini(tarn_connection *connection)
 
     for (uint32_t slot = 0; consumer->opened != NULL && slot < connection->tables.slot_count;
          slot++) {
-        TN_ASSERT(consumer->opened[slot].count == 0);
+        TN_ASSERT(consumer->opened[slot].count == 0 && !consumer->opened[slot].is_leaving);
     }
     for (uint32_t id = 0; consumer->chunks != NULL && id < connection->tables.chunk_count; id++) {
         if (consumer->chunks[id] != NULL)
@@ -225,5 +238,6 @@ void tn_receive_fini(tarn_connection *connection)
     for (size_t i = 0; consumer->has_kept && i < TN_SHARE_DESCRIPTORS_MAX; i++)
         tn_channel_close(&consumer->kept_files[i]);
     return_all(&connection->tables);
+    tn_handoff_fini(&connection->device->gpu, &connection->handoff);
     free_arrays(consumer);
 }

@@ -12,6 +12,8 @@
  *     GRANTED g       OPENED g        exists, and is used
  *     GRANTED g       RETURNED g      is over: the producer sets FREE g, and g + 1 is next
  *
+ * A lease is over, too, once the word of a consumer's stream says this (share/handoff.h).
+ *
  * A killed process leaves no table to be repaired: each word is whole, and tells the writer's last
  * step. A late return names an old generation, and has no effect. Nonsense by a consumer harms the
  * consumer's own leases alone.
@@ -41,6 +43,8 @@ struct tn_grant {
     atomic_uint_fast64_t bytes;  /* as requested */
     atomic_uint first_chunk;
     atomic_uint chunk_count; /* of the run */
+    atomic_uint begins;      /* 1: with a word of a stream (share/handoff.h); 0: at once */
+    atomic_uint unused;
 };
 
 /* A chunk of the producer's. */

@@ -231,20 +231,52 @@ TEST(guards, what_was_kept_waits_for_the_last_launch)
     ck_assert_uint_eq(collect() + collect(), 1);
 }
 
-TEST(guards, a_share_that_is_kept_can_be_opened_again)
+TEST(guards, a_share_that_is_kept_is_closed_all_the_same)
 {
     tarn_graph *graph = guarded(TARN_GUARD_KEEP);
     void *again;
 
     OK(tarn_share_close(with.consumer, with.opened));
-    OK(tarn_share_open(with.consumer, &with.share, 0, &again));
-    ck_assert_ptr_eq(again, with.opened);
-    ck_assert_uint_eq(describe(with.consumer).lease_count, 1);
-    ck_assert_uint_eq(describe(with.consumer).limbo_count, 0);
-    tarn_audit_destroy(expect_source(graph, TARN_POINTER_IMPORTED, 0));
+    REFUSE(TARN_ERR_STALE, "is over", tarn_share_open(with.consumer, &with.share, 0, &again));
     OK(tarn_graph_destroy(graph));
-    OK(tarn_share_close(with.consumer, again));
+    test_trim_with_a_wait(world.pool);
     ck_assert_uint_eq(collect() + collect(), 1);
+}
+
+/* The stream comes to the close, and the graph still keeps the block. */
+TEST(guards, a_graph_keeps_what_was_closed_on_a_stream)
+{
+    tarn_graph *graph = guarded(TARN_GUARD_KEEP);
+
+    OK(tarn_share_close_on(with.consumer, with.opened, world.side));
+    test_synchronize(world.side);
+    ck_assert_uint_eq(collect() + collect(), 0);
+    ck_assert_uint_eq(describe(with.consumer).limbo_count, 1);
+    expect_replay(graph, 7);
+    OK(tarn_graph_destroy(graph));
+    test_trim_with_a_wait(world.pool);
+    ck_assert_uint_eq(collect() + collect(), 1);
+}
+
+TEST(guards, a_close_that_a_stream_refuses_leaves_the_graph_fresh)
+{
+    tarn_graph *graph = guarded(TARN_GUARD_REFUSE);
+
+    OK(tarn_share_close_on(with.consumer, with.opened, world.side)); /* its words are there now */
+    STATUS(TARN_ERR_STALE, tarn_graph_check(graph));
+    test_synchronize(world.side);
+    ck_assert_uint_eq(collect() + collect(), 1);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_share_block(with.producer, with.block, &with.share));
+    OK(tarn_share_open(with.consumer, &with.share, 0, (void **)&with.opened));
+    graph = guarded(TARN_GUARD_REFUSE);
+    sim.plan_fault("cuStreamBatchMemOp", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tarn_share_close_on(with.consumer, with.opened, world.side));
+    ck_assert_uint_eq(sim.clear_fault(NULL), 1);
+    expect_replay(graph, 7);
+    OK(tarn_share_close(with.consumer, with.opened));
+    STATUS(TARN_ERR_STALE, tarn_graph_check(graph));
+    OK(tarn_graph_destroy(graph));
 }
 
 /* The block is open as long as any lease of it is. */

@@ -320,6 +320,9 @@ static void open_again(void)
     X(tarn_record_stream, NULL, (with.block, with.stream))                                         \
     X(tarn_segment_at, NULL, (with.block, &out.segment))                                           \
     X(tarn_share_block, NULL, (with.producer, with.shared, &out.share))                            \
+    X(tarn_share_block_on, NULL, (with.producer, with.shared, with.stream, &out.share))            \
+    X(tarn_share_close_on, NULL, (with.consumer, with.opened, with.stream))                        \
+    X(tarn_share_open_on, NULL, (with.consumer, &with.share, with.stream, 0, &out.address))        \
     X(tarn_share_close, NULL, (with.consumer, with.opened))                                        \
     X(tarn_share_collect, NULL, (world.device, NULL))                                              \
     X(tarn_share_open, NULL, (with.consumer, &with.share, 0, &out.address))                        \

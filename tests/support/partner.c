@@ -9,7 +9,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum act { RUN, DESCRIBE, STATISTICS, CONNECT, OPEN, CLOSE, COLLECT, DISCONNECT, FILL, FIND, END };
+#include "support/gate.h"
+
+enum act {
+    RUN,
+    DESCRIBE,
+    STATISTICS,
+    CONNECT,
+    OPEN,
+    OPEN_ON,
+    CLOSE,
+    CLOSE_ON,
+    HOLD,
+    GO_ON,
+    COLLECT,
+    DISCONNECT,
+    FILL,
+    FILL_LATER,
+    FIND,
+    END
+};
 
 struct order {
     enum act act;
@@ -34,6 +53,7 @@ static struct {
     tarn_device *device;
     tarn_connection *connection;
     tn_cu_stream stream;
+    struct test_gate gate;
 } mine;
 
 /* The process itself ---------------------------------------------------------------------------- */
@@ -69,6 +89,19 @@ static struct answer do_it(const struct order *order)
         answer.status =
             tarn_share_open(mine.connection, &order->share, order->number, &answer.address);
         break;
+    case OPEN_ON:
+        answer.status = tarn_share_open_on(mine.connection, &order->share, mine.stream,
+                                           order->number, &answer.address);
+        break;
+    case CLOSE_ON:
+        answer.status = tarn_share_close_on(mine.connection, order->address, mine.stream);
+        break;
+    case HOLD:
+        test_gate_close(&mine.gate, mine.stream);
+        break;
+    case GO_ON:
+        test_gate_open(&mine.gate);
+        break;
     case CLOSE:
         answer.status = tarn_share_close(mine.connection, order->address);
         break;
@@ -89,6 +122,9 @@ static struct answer do_it(const struct order *order)
     case FILL:
         test_fill(mine.stream, order->address, order->value, order->number);
         test_synchronize(mine.stream);
+        break;
+    case FILL_LATER:
+        test_fill(mine.stream, order->address, order->value, order->number);
         break;
     case FIND:
         answer.found = finds(order);
@@ -183,6 +219,40 @@ tarn_status test_partner_open(struct test_partner *partner, const tarn_share *sh
     if (answer.status == TARN_OK)
         *address = answer.address;
     return answer.status;
+}
+
+tarn_status test_partner_open_on(struct test_partner *partner, const tarn_share *share,
+                                 uint64_t timeout_ns, void **address)
+{
+    struct order order = {.act = OPEN_ON, .number = timeout_ns, .share = *share};
+    struct answer answer = tell(partner, &order);
+
+    if (answer.status == TARN_OK)
+        *address = answer.address;
+    return answer.status;
+}
+
+tarn_status test_partner_close_on(struct test_partner *partner, void *address)
+{
+    return tell(partner, &(struct order){.act = CLOSE_ON, .address = address}).status;
+}
+
+void test_partner_hold(struct test_partner *partner)
+{
+    ck_assert_int_eq(tell(partner, &(struct order){.act = HOLD}).status, TARN_OK);
+}
+
+void test_partner_go_on(struct test_partner *partner)
+{
+    ck_assert_int_eq(tell(partner, &(struct order){.act = GO_ON}).status, TARN_OK);
+}
+
+void test_partner_fill_later(struct test_partner *partner, void *address, uint32_t value,
+                             size_t words)
+{
+    struct order order = {.act = FILL_LATER, .address = address, .value = value, .number = words};
+
+    ck_assert_int_eq(tell(partner, &order).status, TARN_OK);
 }
 
 tarn_status test_partner_close(struct test_partner *partner, void *address)

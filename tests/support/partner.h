@@ -25,6 +25,12 @@ tarn_status test_partner_connect(struct test_partner *partner, const char *name)
 tarn_status test_partner_open(struct test_partner *partner, const tarn_share *share,
                               uint64_t timeout_ns, void **address);
 tarn_status test_partner_close(struct test_partner *partner, void *address);
+/* The same by its stream, which it can hold. */
+tarn_status test_partner_open_on(struct test_partner *partner, const tarn_share *share,
+                                 uint64_t timeout_ns, void **address);
+tarn_status test_partner_close_on(struct test_partner *partner, void *address);
+void test_partner_hold(struct test_partner *partner);
+void test_partner_go_on(struct test_partner *partner);
 tarn_status test_partner_collect(struct test_partner *partner);
 /* Has it run the function, with what lies in memory of both processes. */
 typedef tarn_status test_partner_job(tarn_device *device, tn_cu_stream stream, void *shared);
@@ -34,6 +40,9 @@ tarn_connection_info test_partner_describe(struct test_partner *partner);
 tarn_stats test_partner_stats(struct test_partner *partner);
 tarn_status test_partner_disconnect(struct test_partner *partner);
 void test_partner_fill(struct test_partner *partner, void *address, uint32_t value, size_t words);
+/* The same, which nobody waits for. */
+void test_partner_fill_later(struct test_partner *partner, void *address, uint32_t value,
+                             size_t words);
 /* Whether all words there have the value, as its device reads them. */
 bool test_partner_finds(struct test_partner *partner, const void *address, uint32_t value,
                         size_t words);

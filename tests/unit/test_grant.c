@@ -52,7 +52,7 @@ static void *leased(struct tn_share *share)
 {
     void *block = unit_alloc(pool, 4096, stream);
 
-    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, share));
+    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, NULL, share));
     OK(tarn_free(block));
     ck_assert_int_eq(unit_block(block)->state, TN_BLOCK_PENDING);
     return block;
@@ -107,12 +107,12 @@ TEST(alone, a_block_that_ends_with_its_pages_is_where_its_user_has_it)
 
     ck_assert_uint_ne((uint64_t)(uintptr_t)block % 512, 0);
     memset(block, 7, 1000); /* the simulated memory is the process's, too */
-    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, &share));
-    OK(tn_share_open(consumer, &share, &address));
+    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, NULL, &share));
+    OK(tn_share_open(consumer, &share, NULL, &address));
     ck_assert_uint_eq((uint64_t)(uintptr_t)block % 512, address % 512);
     ck_assert_mem_eq((const void *)(uintptr_t)address, block, 1000);
     OK(tarn_free(block));
-    OK(tn_share_close(consumer, address));
+    OK(tn_share_close(consumer, address, NULL));
     ck_assert_uint_eq(tn_shares_collect(device), 1);
 }
 
@@ -179,9 +179,9 @@ TEST(grants, a_slot_whose_generations_are_exhausted_is_not_used_again)
     (void)leased(&share);
     return_slot(share.slot, share.generation);
     ck_assert_uint_eq(tn_shares_collect(device), 1);
-    producer->producer.leases[share.slot].generation = UINT32_MAX - 1;
+    producer->producer.leases[share.slot].generation = TN_SHARE_GENERATION_MAX - 1;
     (void)leased(&share);
-    ck_assert_uint_eq(share.generation, UINT32_MAX);
+    ck_assert_uint_eq(share.generation, TN_SHARE_GENERATION_MAX);
     return_slot(share.slot, share.generation);
     ck_assert_uint_eq(tn_shares_collect(device), 1);
     (void)leased(&share);
@@ -196,7 +196,7 @@ TEST(grants, a_block_has_as_many_leases_as_shares_and_waits_for_all)
     void *block = unit_alloc(pool, 4096, stream);
 
     for (size_t i = 0; i < 3; i++)
-        OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, &shares[i]));
+        OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, NULL, &shares[i]));
     OK(tarn_free(block));
     for (size_t i = 0; i < 3; i++) {
         ck_assert_int_eq(unit_block(block)->state, TN_BLOCK_PENDING);
@@ -217,7 +217,7 @@ TEST(grants, a_lease_without_host_memory_changes_nothing)
 
     for (uint64_t nth = 1; status != TARN_OK; nth++) {
         (void)tn_host_plan_fault(nth, false);
-        status = tn_grant_block(producer, (uint64_t)(uintptr_t)block, &share);
+        status = tn_grant_block(producer, (uint64_t)(uintptr_t)block, NULL, &share);
         refused += tn_host_plan_fault(0, false);
         ck_assert(status == TARN_OK || status == TARN_ERR_HOST_MEMORY);
         ck_assert_uint_eq(pool->watches.count, status == TARN_OK);
@@ -250,7 +250,7 @@ TEST(grants, a_consumer_believes_no_grant_beyond_its_chunks)
     struct tn_grant *grant;
     uint64_t address = 7;
 
-    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, &share));
+    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, NULL, &share));
     tn_lock_acquire(&consumer->lock);
     tn_receive_messages(consumer);
     tn_lock_release(&consumer->lock);
@@ -263,7 +263,7 @@ TEST(grants, a_consumer_believes_no_grant_beyond_its_chunks)
         atomic_store(&grant->bytes, bad[i].bytes);
         atomic_store(&grant->first_chunk, bad[i].first);
         atomic_store(&grant->chunk_count, bad[i].count);
-        ck_assert_int_eq(tn_share_open(consumer, &same, &address), TARN_ERR_PEER_LOST);
+        ck_assert_int_eq(tn_share_open(consumer, &same, NULL, &address), TARN_ERR_PEER_LOST);
         ck_assert_uint_eq(address, 7);
         ck_assert_int_eq(consumer->state, TN_CONNECTION_READY);
     }
@@ -277,19 +277,19 @@ TEST(grants, a_share_that_has_no_host_memory_may_be_opened_again)
     uint64_t address = 7;
     uint64_t refused = 0;
 
-    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, &share));
+    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, NULL, &share));
     tn_lock_acquire(&consumer->lock);
     tn_receive_messages(consumer);
     tn_lock_release(&consumer->lock);
     for (uint64_t nth = 1; status != TARN_OK; nth++) {
         (void)tn_host_plan_fault(nth, false);
-        status = tn_share_open(consumer, &share, &address);
+        status = tn_share_open(consumer, &share, NULL, &address);
         refused += tn_host_plan_fault(0, false);
         ck_assert(status == TARN_OK || (status == TARN_ERR_HOST_MEMORY && address == 7));
     }
     ck_assert_uint_gt(refused, 0);
     ck_assert_uint_ne(address, 7);
-    OK(tn_share_close(consumer, address));
+    OK(tn_share_close(consumer, address, NULL));
     ck_assert_uint_eq(tn_shares_collect(device), 1);
 }
 
@@ -300,8 +300,8 @@ TEST(grants, the_end_of_the_consumer_returns_what_it_never_opened)
 
     for (size_t i = 0; i < 3; i++)
         (void)leased(&shares[i]);
-    OK(tn_share_open(consumer, &shares[1], &address));
-    OK(tn_share_close(consumer, address));
+    OK(tn_share_open(consumer, &shares[1], NULL, &address));
+    OK(tn_share_close(consumer, address, NULL));
     ck_assert_uint_eq(tn_shares_collect(device), 1);
     OK(tarn_connection_destroy(consumer));
     ck_assert_uint_eq(tn_shares_collect(device), 2);
@@ -321,13 +321,13 @@ TEST(grants, a_round_of_the_consumer_takes_some_messages_of_many)
     options.flags = TARN_POOL_SHARED;
     for (size_t i = 0; i < BLOCKS; i++) { /* each in a chunk of its own, and each chunk a message */
         OK(tarn_pool_create(device, &options, &pools[i]));
-        OK(tn_grant_block(producer, (uint64_t)(uintptr_t)unit_alloc(pools[i], 4096, stream),
+        OK(tn_grant_block(producer, (uint64_t)(uintptr_t)unit_alloc(pools[i], 4096, stream), NULL,
                           &shares[i]));
     }
-    while (tn_share_open(consumer, &shares[BLOCKS - 1], &address) == TARN_ERR_BUSY)
+    while (tn_share_open(consumer, &shares[BLOCKS - 1], NULL, &address) == TARN_ERR_BUSY)
         calls += 1;
     ck_assert_int_eq(calls, 3); /* 16, 16, and what is left */
-    OK(tn_share_close(consumer, address));
+    OK(tn_share_close(consumer, address, NULL));
     OK(tarn_connection_destroy(consumer));
     OK(tarn_connection_destroy(producer));
 }
@@ -370,16 +370,16 @@ TEST(grants, a_chunk_that_finds_no_host_memory_comes_again)
     uint64_t refused = 0;
     uint64_t address;
 
-    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, &share));
+    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, NULL, &share));
     for (uint64_t nth = 1; status != TARN_OK; nth++) {
         (void)tn_host_plan_fault(nth, false);
-        status = tn_share_open(consumer, &share, &address);
+        status = tn_share_open(consumer, &share, NULL, &address);
         refused += tn_host_plan_fault(0, false);
         ck_assert(status == TARN_OK || status == TARN_ERR_HOST_MEMORY);
         ck_assert_int_eq(consumer->state, TN_CONNECTION_READY);
     }
     ck_assert_uint_gt(refused, 1);
-    OK(tn_share_close(consumer, address));
+    OK(tn_share_close(consumer, address, NULL));
 }
 
 static void set_descriptors(rlim_t count)
@@ -399,16 +399,16 @@ TEST(grants, a_chunk_that_finds_no_descriptor_comes_again)
     uint64_t address;
     int next;
 
-    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, &share));
+    OK(tn_grant_block(producer, (uint64_t)(uintptr_t)block, NULL, &share));
     next = dup(0);
     ck_assert_int_eq(close(next), 0);
     set_descriptors((rlim_t)next);
-    status = tn_share_open(consumer, &share, &address);
+    status = tn_share_open(consumer, &share, NULL, &address);
     set_descriptors(0);
     ck_assert_int_eq(status, TARN_ERR_LIMIT);
     ck_assert_int_eq(consumer->state, TN_CONNECTION_READY);
-    OK(tn_share_open(consumer, &share, &address));
-    OK(tn_share_close(consumer, address));
+    OK(tn_share_open(consumer, &share, NULL, &address));
+    OK(tn_share_close(consumer, address, NULL));
 }
 
 TEST(grants, a_listener_that_could_not_be_made_leaves_no_path)
@@ -627,8 +627,8 @@ TEST(grants, a_connection_that_gets_a_lease_does_not_end)
         ck_assert(status == TARN_OK || status == TARN_ERR_BUSY);
         ck_assert(status != TARN_OK || share_status == TARN_ERR_INVALID_HANDLE);
         if (share_status == TARN_OK) {
-            OK(tn_share_open(other, &share_got, &address));
-            OK(tn_share_close(other, address));
+            OK(tn_share_open(other, &share_got, NULL, &address));
+            OK(tn_share_close(other, address, NULL));
         }
         if (status != TARN_OK)
             OK(tarn_connection_destroy(ended));

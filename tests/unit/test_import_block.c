@@ -49,9 +49,19 @@ static void expect_told(struct guard *guard, bool told)
     ck_assert_uint_eq(guard->watch.gone, told ? 2 : 0);
 }
 
+/* Returns whether it is kept. */
+static bool let_go(struct tn_import_block *which)
+{
+    bool kept = tn_import_block_close(which);
+
+    tn_import_block_tell(which);
+    ck_assert(!kept || tn_import_block_is_kept(which));
+    return kept;
+}
+
 static void end_block(void)
 {
-    ck_assert(!tn_import_block_let_go(&block));
+    ck_assert(!let_go(&block));
     tn_import_block_end(&block);
 }
 
@@ -89,7 +99,7 @@ TEST(blocks, a_watch_is_told_when_the_other_process_is_gone)
 {
     guard_with(&first, false, &block);
     guard_with(&second, true, &block);
-    tn_import_block_lose(&block);
+    tn_import_block_tell(&block);
     expect_told(&first, true);
     expect_told(&second, false);
     tn_import_watch_end(&first.watched);
@@ -100,7 +110,7 @@ TEST(blocks, a_watch_is_told_when_the_other_process_is_gone)
 TEST(blocks, a_watch_on_a_block_that_has_gone_is_told_at_once)
 {
     guard_with(&second, true, &block);
-    ck_assert(tn_import_block_let_go(&block));
+    ck_assert(let_go(&block));
     guard_with(&first, true, &block); /* let go, and kept for another */
     expect_told(&first, true);
     tn_import_watch_end(&second.watched);
@@ -118,7 +128,7 @@ TEST(blocks, a_block_is_kept_until_the_device_was_idle_behind_its_last_watch)
 
     guard_with(&first, true, &block);
     guard_with(&second, true, &block);
-    ck_assert(tn_import_block_let_go(&block));
+    ck_assert(let_go(&block));
     ck_assert(tn_import_blocks_find(0x100000, &second.watch, &view));
     ck_assert(!view.is_open && view.is_kept);
     ck_assert(tn_import_blocks_find(0x100000, NULL, &view));
@@ -134,18 +144,19 @@ TEST(blocks, a_block_is_kept_until_the_device_was_idle_behind_its_last_watch)
     tn_import_block_end(&block);
 }
 
-TEST(blocks, a_kept_block_can_be_open_again)
+TEST(blocks, a_close_that_is_taken_back_tells_nobody)
 {
     struct tn_import_found view;
 
-    guard_with(&first, true, &block);
-    ck_assert(tn_import_block_let_go(&block));
+    guard_with(&first, false, &block);
+    ck_assert(!tn_import_block_close(&block));
+    expect_told(&first, false);
     tn_import_block_reopen(&block);
     ck_assert(tn_import_blocks_find(0x100000, NULL, &view));
     ck_assert(view.is_open);
-    tn_import_watch_end(&first.watched);
-    end_block();
     expect_told(&first, false);
+    end_block();
+    expect_told(&first, true);
 }
 
 /* Two leases of one block are at one address. */
@@ -161,7 +172,7 @@ TEST(blocks, a_watch_goes_on_with_another_lease_of_the_same_bytes)
     ck_assert(tn_import_blocks_find(0x100000, NULL, &view));
     ck_assert_uint_eq(view.sequence, twin.sequence);
     tn_import_watch_end(&second.watched);
-    ck_assert(!tn_import_block_let_go(&twin));
+    ck_assert(!let_go(&twin));
     expect_told(&first, true);
     tn_import_block_end(&twin);
 }
@@ -171,14 +182,14 @@ TEST(blocks, an_open_block_is_found_before_one_that_was_let_go)
     struct tn_import_found view;
 
     guard_with(&first, true, &block);
-    ck_assert(tn_import_block_let_go(&block));
+    ck_assert(let_go(&block));
     tn_import_block_enter(&twin, &device->gpu, 0x100800, 0x1000);
     ck_assert(tn_import_blocks_find(0x100900, NULL, &view));
     ck_assert(view.is_open);
     ck_assert(tn_import_blocks_find(0x100100, &first.watch, &view));
     ck_assert(view.is_kept);
     tn_import_watch_end(&first.watched);
-    ck_assert(!tn_import_block_let_go(&twin));
+    ck_assert(!let_go(&twin));
     tn_import_block_end(&twin);
     OK(tn_gpu_wait_idle(&device->gpu));
     tn_import_block_end(&block);
@@ -187,6 +198,6 @@ TEST(blocks, an_open_block_is_found_before_one_that_was_let_go)
 CONTRACT_TEST(blocks, a_block_that_is_watched_does_not_end)
 {
     guard_with(&first, true, &block);
-    (void)!tn_import_block_let_go(&block);
+    (void)let_go(&block);
     tn_import_block_end(&block);
 }

@@ -22,7 +22,7 @@ static void make_good(void)
     good[TN_MESSAGE_CHUNK].bytes = GIB;
     good[TN_MESSAGE_CLAIM].token[3] = 9;
     good[TN_MESSAGE_GRANT].slot = TN_SHARE_SLOTS_MAX - 1;
-    good[TN_MESSAGE_GRANT].generation = UINT32_MAX;
+    good[TN_MESSAGE_GRANT].generation = TN_SHARE_GENERATION_MAX;
 }
 
 static enum tn_message_fault fault_of(const struct tn_message *message)

@@ -247,7 +247,7 @@ TEST(others, memory_of_other_processes_is_told_from_that_of_the_driver)
     expect(1, TN_STANDING_LET_GO, NULL);
     ck_assert_ptr_null(standings.findings[1].block.address);
     expect(2, TN_STANDING_LET_GO, NULL);
-    ck_assert(!tn_import_block_let_go(&block));
+    ck_assert(!tn_import_block_close(&block));
     tn_import_block_end(&block);
     find(NULL);
     expect(0, TN_STANDING_LET_GO, NULL);
