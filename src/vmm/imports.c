@@ -229,13 +229,15 @@ tarn_status tn_imports_add_peer(struct tn_imports *imports, int peer)
     return status;
 }
 
-static bool is_in(const struct tn_imports *imports, uint64_t address)
+/* NULL: none of the device's. */
+static const struct tn_import *find_in(const struct tn_imports *imports, uint64_t address)
 {
     const struct tn_import *import = imports->newest;
 
+    TN_ASSERT(tn_lock_is_held(&imports_lock));
     while (import != NULL && address - import->address >= import->bytes)
         import = import->older;
-    return import != NULL;
+    return import;
 }
 
 bool tn_import_is_mapped(const struct tn_import *import)
@@ -248,20 +250,37 @@ bool tn_import_is_mapped(const struct tn_import *import)
     return is_mapped;
 }
 
-bool tn_import_is_at(uint64_t address)
+bool tn_import_find(uint64_t address, struct tn_import_place *place)
 {
-    const struct tn_imports *imports;
-    bool found;
+    const struct tn_import *found = NULL;
 
     if (atomic_load(&all_mapped_count) == 0)
         return false;
     tn_lock_acquire(&imports_lock);
-    imports = first_imports;
-    while (imports != NULL && !is_in(imports, address))
-        imports = imports->next;
-    found = imports != NULL;
+    for (const struct tn_imports *imports = first_imports; imports != NULL && found == NULL;
+         imports = imports->next) {
+        found = find_in(imports, address);
+        place->ordinal = imports->gpu->ordinal;
+    }
+    if (found != NULL) {
+        size_t i = 0;
+
+        place->address = found->address;
+        place->bytes = found->bytes;
+        place->memory_address = found->address;
+        while (address - place->memory_address >= found->memories[i]->bytes)
+            place->memory_address += found->memories[i++]->bytes;
+        place->memory_bytes = found->memories[i]->bytes;
+    }
     tn_lock_release(&imports_lock);
-    return found;
+    return found != NULL;
+}
+
+bool tn_import_is_at(uint64_t address)
+{
+    struct tn_import_place place;
+
+    return tn_import_find(address, &place);
 }
 
 uint64_t tn_imports_shrink(struct tn_imports *imports, uint64_t keep_bytes)

@@ -173,6 +173,28 @@ TEST(audits, a_share_that_is_opened_behind_the_capture_is_used_again)
     OK(tarn_share_close(with.consumer, again));
 }
 
+TEST(audits, a_segment_of_another_process_is_described)
+{
+    tarn_segment segment = TARN_SEGMENT_INIT;
+    char *behind = with.opened + BYTES;
+
+    OK(tarn_segment_at(with.opened + 100, &segment));
+    ck_assert_int_eq(segment.location, TARN_LOCATION_PROCESS);
+    ck_assert_ptr_null(segment.pool);
+    ck_assert_int_eq(segment.device, 0);
+    ck_assert_ptr_eq(segment.run, with.opened);
+    ck_assert_uint_eq(segment.run_bytes, BYTES);
+    ck_assert_int_eq(segment.run_state, TARN_EXTENT_LIVE);
+    ck_assert_uint_eq(segment.bytes, segment.chunk_bytes);
+    ck_assert((char *)segment.chunk <= with.opened);
+    OK(tarn_segment_at(behind, &segment));
+    ck_assert_ptr_eq(segment.run, segment.chunk);
+    ck_assert_int_eq(segment.run_state, TARN_EXTENT_FREE);
+    OK(tarn_share_close(with.consumer, with.opened));
+    OK(tarn_segment_at(with.opened, &segment)); /* mapped still */
+    ck_assert_int_eq(segment.run_state, TARN_EXTENT_FREE);
+}
+
 GROUP(guards, open_all, close_all)
 
 TEST(guards, a_graph_is_stale_once_its_share_is_closed)
