@@ -73,7 +73,11 @@ extern "C" {
       "in host memory that is not page-locked, or not any more: it must outlive the graph")        \
     X(TARN_POINTER_UNKNOWN, 16, "unknown", true, "in no memory that anyone knows")                 \
     X(TARN_POINTER_OVERWRITES, 17, "overwrites", false,                                            \
-      "in a live block of a later graph, in memory that this graph writes, too")
+      "in a live block of a later graph, in memory that this graph writes, too")                   \
+    X(TARN_POINTER_IMPORTED, 18, "imported", false,                                                \
+      "in a block of another process, whose share is open here")                                   \
+    X(TARN_POINTER_LET_GO, 19, "let go", true,                                                     \
+      "in memory of another process, whose share is closed, or was never opened here")
 
 typedef enum tarn_pointer_class {
 #define TARN_POINTER_ENUM(name, number, text, mistake, what) name = number,
@@ -81,7 +85,7 @@ typedef enum tarn_pointer_class {
 #undef TARN_POINTER_ENUM
 } tarn_pointer_class;
 
-#define TARN_POINTER_CLASSES 18
+#define TARN_POINTER_CLASSES 20
 
 /* The name of a class, such as "used again", and its meaning; "no class" for any other number.
  * Static strings. */
@@ -130,8 +134,9 @@ typedef struct tarn_pointer {
     /* Place MEMORY: the address of the word that holds the pointer; else 0. */
     uint64_t at;
 
-    /* The live block that contains the address. FOREIGN, PINNED: the beginning and the length of
-     * the driver's memory. Otherwise all fields but the pool are 0. That pool owns the memory, and
+    /* The live block that contains the address. IMPORTED: address, bytes and sequence number of the
+     * other process's block, as it is here. FOREIGN, PINNED: the beginning and the length of the
+     * driver's memory. Otherwise all fields but the pool are 0. That pool owns the memory, and
      * is to be compared alone; NULL: no pool owns it. */
     tarn_block block;
     /* The name of this pool at the time of the audit; NULL: no pool. */
@@ -296,6 +301,8 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_device_mark(tarn_device *device, uint6
  * blocks from now on. Watched is each live block of its device that the graph refers to and does
  * not hold. guard decides on the frees of these blocks; IGNORE ends the guard. Memory that is not
  * Tarn's, and blocks of other devices, are not watched. A free of a watched block locks its pool.
+ * Watched are blocks of other processes, too (share.h). A block is freed when its share is closed,
+ * and lost when its producer is gone: then a graph is stale with REFUSE.
  * No other thread may use the graph during the call.
  *
  * The graph becomes stale:

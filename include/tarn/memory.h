@@ -211,6 +211,9 @@ typedef struct tarn_segment {
  * they are at one moment. Other threads may change them at once, except what the caller keeps: a
  * live block keeps its segment and chunks. Locks the pool, asks the driver nothing, and never
  * disturbs a capture. Any thread.
+ *
+ * In memory that another process shares (share.h) the segment is a mapping. The run is a block whose
+ * share is open, or else the chunk, as free. There is no pool.
  *   NOT_OURS          The address is NULL, or not Tarn's.
  *                     Tarn has reserved the address, and no memory is mapped there: the sentence
  *                     says so.

@@ -30,6 +30,8 @@
  * listener's descriptor is readable. tarn_share_collect, and an allocation that lacks memory, serve
  * all connections of the device, too.
  *
+ * Audits and guards of graphs know blocks that are open (audit.h).
+ *
  * Threads: all functions may be called from any thread, and none disturbs a capture. None waits,
  * except tarn_share_open for as long as it is told to. */
 #ifndef TARN_SHARE_H
@@ -146,6 +148,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_connection_open(tarn_device *device, c
  *   INVALID_HANDLE
  *   BUSY  A call uses the connection.
  *         The consumer has a share open, or a stream has not come to its close.
+ *         A graph keeps a share (TARN_GUARD_KEEP).
  *         The producer has leases out, and the consumer's process lives. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_connection_destroy(tarn_connection *connection);
 
@@ -163,10 +166,10 @@ typedef struct tarn_connection_info {
     tarn_peer peer;
     tarn_connection_state state;
     bool is_producer;
-    /* Leases that are not over. A consumer counts those which are open, or closed on a stream which
-     * has not come there. */
+    /* Leases that are not over. A consumer counts those which are open, kept by a graph, or closed
+     * on a stream which has not come there. */
     uint64_t lease_count;
-    /* Leases whose block the producer has freed. */
+    /* Leases whose block the producer has freed; of a consumer, closed ones that graphs keep. */
     uint64_t limbo_count;
     /* Chunks that the producer has handed over, a file descriptor for each. */
     uint64_t chunk_count;

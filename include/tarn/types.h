@@ -45,6 +45,7 @@ typedef enum tarn_location {
     TARN_LOCATION_DEVICE = 0,     /* in a device's own memory */
     TARN_LOCATION_HOST = 1,       /* page-locked memory of the host (host.h) */
     TARN_LOCATION_REGISTERED = 2, /* the same, by registration: faster to take (host.h) */
+    TARN_LOCATION_PROCESS = 3,    /* another process's, which shares it (share.h); no pool's */
 } tarn_location;
 
 /* Structs whose first field is their size work between programs and libraries of different

@@ -200,8 +200,8 @@ static tarn_status check_unused(tarn_connection *connection)
     tn_lock_release(&connection->lock);
     if (opened > 0)
         return tn_fail(TARN_ERR_BUSY,
-                       "%llu shares of the connection are open, or a stream has not "
-                       "come to their close",
+                       "%llu shares of the connection are open, or kept by graphs, or a stream has "
+                       "not come to their close",
                        (unsigned long long)opened);
     if (granted > 0)
         return tn_fail(TARN_ERR_BUSY, "process %d has %u leases, and lives",
@@ -249,6 +249,8 @@ tarn_status tarn_connection_describe(tarn_connection *connection, tarn_connectio
                                                 : connection->consumer.opened_count;
     if (connection->is_producer)
         known.limbo_count = tn_grant_count_limbo(connection);
+    else
+        known.limbo_count = tn_share_count_kept(connection);
     holdings = tn_connection_count_holdings(connection);
     tn_lock_release(&connection->lock);
     known.chunk_count = holdings.chunk_count;

@@ -4,16 +4,29 @@
 
 #include "base/contract.h"
 
-void tn_watched_tell(struct tn_watched *watched)
+void tn_watch_tell(struct tn_watch *watch, size_t index)
 {
-    struct tn_watch *watch = watched->watch;
     uint64_t fresh = watch->fresh;
     size_t none = 0;
 
-    TN_ASSERT(watched->watch != NULL);
-    (void)atomic_compare_exchange_strong(&watch->gone, &none,
-                                         (size_t)(watched - watch->blocks) + 1);
+    TN_ASSERT(index < watch->capacity);
+    (void)atomic_compare_exchange_strong(&watch->gone, &none, index + 1);
     (void)atomic_compare_exchange_strong(watch->word, &fresh, watch->stale);
+}
+
+void tn_watched_tell(struct tn_watched *watched)
+{
+    struct tn_watch *watch = watched->watch;
+
+    TN_ASSERT(watch != NULL);
+    tn_watch_tell(watch, (size_t)(watched - watch->blocks));
+}
+
+void tn_watch_skip(struct tn_watch *watch)
+{
+    TN_ASSERT(watch->count < watch->capacity);
+    watch->blocks[watch->count].watch = watch;
+    watch->count += 1;
 }
 
 void tn_watched_link(struct tn_watched *watched, struct tn_block *block)

@@ -72,8 +72,12 @@ void tn_watches_note_left(struct tn_watches *watches, const struct tn_watch *wat
 void tn_watched_link(struct tn_watched *watched, struct tn_block *block);
 void tn_watched_unlink(struct tn_watched *watched);
 
-/* Tells the watch that the block is gone. */
+/* Tells the watch that the block, or its block of this index, is gone. */
 void tn_watched_tell(struct tn_watched *watched);
+void tn_watch_tell(struct tn_watch *watch, size_t index);
+
+/* The next block of the watch is no pool's: claims/import_block.h. */
+void tn_watch_skip(struct tn_watch *watch);
 
 /* The block, LIVE a moment ago, is being freed: tells the watches which do not keep it. Returns
  * whether keeping watches are left. The lock is held. */

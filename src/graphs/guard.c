@@ -29,6 +29,42 @@ static uint64_t fresh_magic(const tarn_graph *graph)
     return graph->pool->device->history.replays ? TN_GRAPH_RECORDED : TN_GRAPH_MAGIC;
 }
 
+static bool is_of_another_process(const tarn_pointer *pointer)
+{
+    return pointer->pool == NULL;
+}
+
+/* HOST_MEMORY */
+static tarn_status make_import_watches(struct tn_guard *guard)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < tn_audit_listed(guard->audit); i++)
+        count += is_of_another_process(&guard->audit->pointers[i]);
+    if (count == 0)
+        return TARN_OK;
+    guard->imports = tn_host_alloc(count, sizeof *guard->imports);
+    return guard->imports != NULL
+               ? TARN_OK
+               : tn_fail(TARN_ERR_HOST_MEMORY, "no host memory to watch other processes' blocks");
+}
+
+/* Watches the block of the audit's pointer of this index. */
+static tarn_status watch_one(struct tn_guard *guard, size_t index)
+{
+    const tarn_pointer *pointer = &guard->audit->pointers[index];
+
+    TN_ASSERT(guard->watch.count == index);
+    if (!is_of_another_process(pointer))
+        return tn_watch_add(&guard->watch, (uint64_t)(uintptr_t)pointer->block.address,
+                            pointer->block.sequence);
+    tn_watch_skip(&guard->watch);
+    tn_import_watch_begin(&guard->imports[guard->import_count], &guard->watch, index,
+                          pointer->block.sequence);
+    guard->import_count += 1;
+    return TARN_OK;
+}
+
 static tarn_status watch_all(struct tn_guard *guard, tarn_graph *graph)
 {
     size_t count = tn_audit_listed(guard->audit);
@@ -36,11 +72,10 @@ static tarn_status watch_all(struct tn_guard *guard, tarn_graph *graph)
                                        count, &graph->magic, fresh_magic(graph), TN_GRAPH_STALE);
 
     TN_ASSERT(guard->kind != TARN_GUARD_IGNORE);
-    for (size_t i = 0; status == TARN_OK && i < count; i++) {
-        const tarn_block *block = &guard->audit->pointers[i].block;
-
-        status = tn_watch_add(&guard->watch, (uint64_t)(uintptr_t)block->address, block->sequence);
-    }
+    if (status == TARN_OK)
+        status = make_import_watches(guard);
+    for (size_t i = 0; status == TARN_OK && i < count; i++)
+        status = watch_one(guard, i);
     return status;
 }
 
@@ -119,6 +154,9 @@ void tn_guard_drop(struct tn_guard *guard)
     if (guard == NULL)
         return;
     TN_ASSERT(!tn_lock_held(TN_RANK_POOL)); /* tn_watch_end takes the lock */
+    for (size_t i = 0; i < guard->import_count; i++)
+        tn_import_watch_end(&guard->imports[i]);
+    tn_host_free(guard->imports);
     tn_watch_end(&guard->watch);
     if (guard->audit != NULL)
         tn_audit_drop(guard->audit);
@@ -129,14 +167,19 @@ tarn_status tn_guard_refuse(const tarn_graph *graph)
 {
     const struct tn_guard *guard = graph->guard;
     const tarn_pointer *pointer = guard->dead;
+    const char *what;
     char where[512];
 
     TN_ASSERT(misses_any(guard)); /* G7 */
-    if (pointer == NULL)
+    if (pointer == NULL) {
         pointer = &guard->audit->pointers[atomic_load(&guard->watch.gone) - 1];
+        what = is_of_another_process(pointer) ? "is closed, or the other process is gone"
+                                              : "was freed";
+    } else {
+        what = tn_pointer_class_sentence(pointer->pointer_class);
+    }
     tn_audit_write_pointer(guard->audit, pointer, where, sizeof where);
     return tn_fail(TARN_ERR_STALE,
                    "the graph is stale: %s, %s; capture it again, or guard it otherwise", where,
-                   pointer == guard->dead ? tn_pointer_class_sentence(pointer->pointer_class)
-                                          : "was freed");
+                   what);
 }

@@ -12,6 +12,7 @@
 #ifndef TARN_GRAPHS_GUARD_H
 #define TARN_GRAPHS_GUARD_H
 
+#include "claims/import_block.h"
 #include "claims/watch.h"
 #include "graphs/record.h"
 #include "inspect/audit.h"
@@ -19,6 +20,8 @@
 struct tn_guard {
     tarn_guard kind; /* not IGNORE */
     struct tn_watch watch;
+    struct tn_import_watch *imports; /* of blocks of other processes, in the same order */
+    size_t import_count;
     /* Its list says where the graph refers to each block of the watch, and has the names. */
     tarn_audit *audit;
     /* A pointer that was dead when the guard was made; NULL: none. */

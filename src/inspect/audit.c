@@ -94,6 +94,15 @@ static tarn_pointer_class class_of_freed(const struct tn_finding *finding)
     return finding->held ? TARN_POINTER_REUSED : TARN_POINTER_FREED;
 }
 
+static tarn_pointer_class class_of_imported(const struct work *work,
+                                            const struct tn_reference *reference,
+                                            const struct tn_finding *finding)
+{
+    if (work->subject->mark != 0 && finding->block.sequence >= work->subject->mark)
+        return TARN_POINTER_USED_AGAIN;
+    return is_beyond(reference, &finding->block) ? TARN_POINTER_BEYOND : TARN_POINTER_IMPORTED;
+}
+
 static tarn_pointer_class class_of_unknown(const struct work *work,
                                            const struct tn_reference *reference)
 {
@@ -110,7 +119,8 @@ static tarn_pointer_class class_of_unknown(const struct work *work,
 static bool is_tarns(const struct tn_finding *finding)
 {
     return finding->standing == TN_STANDING_LIVE || finding->standing == TN_STANDING_FREED ||
-           finding->standing == TN_STANDING_UNMAPPED;
+           finding->standing == TN_STANDING_UNMAPPED || finding->standing == TN_STANDING_IMPORTED ||
+           finding->standing == TN_STANDING_LET_GO;
 }
 
 /* A word of a struct is no address if it may be a number. It is none either where no memory has
@@ -136,6 +146,10 @@ static tarn_pointer_class class_of(const struct work *work, const struct tn_refe
         return class_of_freed(finding);
     case TN_STANDING_UNMAPPED:
         return TARN_POINTER_UNMAPPED;
+    case TN_STANDING_IMPORTED:
+        return class_of_imported(work, reference, finding);
+    case TN_STANDING_LET_GO:
+        return finding->kept ? TARN_POINTER_KEPT : TARN_POINTER_LET_GO;
     case TN_STANDING_DEVICE:
         if (tn_references_give(&work->record->references, reference->address))
             return TARN_POINTER_NODE;
@@ -229,8 +243,8 @@ static bool is_not_held(struct work *work, size_t index, tarn_pointer_class of, 
     uint64_t *place;
 
     *known = true;
-    if (finding->standing != TN_STANDING_LIVE || of == TARN_POINTER_DOUBTFUL ||
-        (finding->held && finding->pool->is_own) ||
+    if ((finding->standing != TN_STANDING_LIVE && finding->standing != TN_STANDING_IMPORTED) ||
+        of == TARN_POINTER_DOUBTFUL || (finding->held && finding->pool->is_own) ||
         (tn_pointer_is_dead(of) && is_mistake(work, of)))
         return false;
     *known = tn_word_set_reserve(&work->listed);

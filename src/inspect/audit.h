@@ -43,7 +43,8 @@ size_t tn_audit_listed(const tarn_audit *audit); /* the number of listed pointer
 static inline bool tn_pointer_is_dead(tarn_pointer_class pointer_class)
 {
     return pointer_class == TARN_POINTER_FREED || pointer_class == TARN_POINTER_FREED_EXTERNAL ||
-           pointer_class == TARN_POINTER_USED_AGAIN || pointer_class == TARN_POINTER_UNMAPPED;
+           pointer_class == TARN_POINTER_USED_AGAIN || pointer_class == TARN_POINTER_UNMAPPED ||
+           pointer_class == TARN_POINTER_LET_GO;
 }
 
 static inline bool tn_pointer_is_mistake(tarn_pointer_class pointer_class)

@@ -90,6 +90,10 @@ static void put_block(struct tn_text *text, const tarn_pointer *pointer)
         tn_put(text, "; block %llu of pool '%s', %zu bytes at 0x%llx, offset %llu",
                (unsigned long long)block->sequence, pointer->pool, block->bytes,
                (unsigned long long)(uintptr_t)block->address, (unsigned long long)offset);
+    else if (block->address != NULL && pointer->device < 0)
+        tn_put(text, "; block %llu, of another process, %zu bytes at 0x%llx, offset %llu",
+               (unsigned long long)block->sequence, block->bytes,
+               (unsigned long long)(uintptr_t)block->address, (unsigned long long)offset);
     else if (block->address != NULL)
         tn_put(text, "; memory of device %d, %zu bytes at 0x%llx, offset %llu", pointer->device,
                block->bytes, (unsigned long long)(uintptr_t)block->address,

@@ -14,12 +14,14 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "claims/hold.h"
+#include "claims/import_block.h"
 #include "claims/watch.h"
 #include "heap/live_index.h"
 #include "nodes/pointer.h"
 #include "pools/free.h"
 #include "pools/janitor.h"
 #include "pools/pool.h"
+#include "vmm/imports.h"
 
 enum {
     AHEAD = 16,     /* references: some hundred nanoseconds ahead */
@@ -278,6 +280,27 @@ static bool find_in_pool(struct search *search, size_t index)
     return true;
 }
 
+/* Whether the address is another process's. */
+static bool find_import(const struct search *search, uint64_t address, struct tn_finding *finding)
+{
+    struct tn_import_found view;
+    bool is_block = tn_import_blocks_find(address, search->to->keeper, &view);
+
+    if (!is_block && !tn_import_is_at(address))
+        return false;
+    *finding = (struct tn_finding){.standing = TN_STANDING_LET_GO, .device = -1};
+    if (!is_block)
+        return true;
+    finding->kept = view.is_kept;
+    if (view.is_open)
+        finding->standing = TN_STANDING_IMPORTED;
+    if (view.is_open || view.is_kept)
+        finding->block = (tarn_block){.address = (void *)(uintptr_t)view.address,
+                                      .bytes = view.bytes,
+                                      .sequence = view.sequence};
+    return true;
+}
+
 /* Asks the driver about an address of no pool. */
 static tarn_status ask_driver(struct tn_regions *regions, uint64_t address,
                               struct tn_finding *finding)
@@ -311,7 +334,8 @@ static tarn_status search_references(struct search *search, struct tn_regions *r
     for (size_t i = 0; status == TARN_OK && i < count; i++) {
         if (findings[i].standing == TN_STANDING_NONE && !find_in_pool(search, i)) /* G5 */
             status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for the names of pools");
-        if (status == TARN_OK && findings[i].standing == TN_STANDING_NONE)
+        if (status == TARN_OK && findings[i].standing == TN_STANDING_NONE &&
+            !find_import(search, address_of(search, i), &findings[i]))
             status = ask_driver(regions, address_of(search, i), &findings[i]);
     }
     return status;

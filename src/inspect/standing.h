@@ -19,6 +19,8 @@ enum tn_standing {
     TN_STANDING_LIVE,     /* in a live block of a pool's */
     TN_STANDING_FREED,    /* in a pool's memory, and in no live block */
     TN_STANDING_UNMAPPED, /* Tarn's, without memory */
+    TN_STANDING_IMPORTED, /* in a block of another process, which is open here */
+    TN_STANDING_LET_GO,   /* in mapped memory of another process, and in no such block */
     TN_STANDING_DEVICE,   /* in memory of a device that Tarn does not own */
     TN_STANDING_PINNED,   /* in page-locked memory */
     /* None of these: pageable, freed to the driver, given by a node, or no address. */
@@ -42,7 +44,7 @@ struct tn_finding {
     uint8_t standing; /* enum tn_standing */
     /* LIVE, FREED: held by the graph itself, against all but captures of its pool. */
     bool held;
-    bool kept;      /* FREED: kept by `keeper` */
+    bool kept;      /* FREED, LET_GO: kept by `keeper` */
     bool captured;  /* LIVE: allocated in a capture */
     int16_t device; /* DEVICE, PINNED: ordinal of the memory's device; else -1 */
 
@@ -50,7 +52,8 @@ struct tn_finding {
     const struct tn_found_pool *pool;
 
     /* LIVE, and FREED when kept: the block that contains the address. FREED, UNMAPPED: its pool
-     * alone, to be compared. DEVICE, PINNED: where the driver's memory begins, and its length. */
+     * alone, to be compared. IMPORTED, and LET_GO when kept: address, length and sequence number.
+     * DEVICE, PINNED: where the driver's memory begins, and its length. */
     tarn_block block;
 };
 

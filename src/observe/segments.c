@@ -7,10 +7,12 @@
 
 #include "base/contract.h"
 #include "base/error.h"
+#include "claims/import_block.h"
 #include "observe/extents.h"
 #include "observe/lists.h"
 #include "pools/free.h"
 #include "pools/opening.h"
+#include "vmm/imports.h"
 
 /* The pool is locked, and a chunk is at the block's address. */
 static void describe(tarn_pool *pool, const struct tn_segment *segment,
@@ -37,6 +39,34 @@ static void describe(tarn_pool *pool, const struct tn_segment *segment,
     };
 }
 
+/* False: the address is no other process's. */
+static bool describe_import(uint64_t address, tarn_segment *told)
+{
+    struct tn_import_place place;
+    struct tn_import_found block;
+
+    if (!tn_import_find(address, &place))
+        return false;
+    *told = (tarn_segment){
+        .size = sizeof *told,
+        .base = (void *)(uintptr_t)place.address,
+        .bytes = place.bytes,
+        .chunk = (void *)(uintptr_t)place.memory_address,
+        .chunk_bytes = place.memory_bytes,
+        .run = (void *)(uintptr_t)place.memory_address,
+        .run_bytes = place.memory_bytes,
+        .run_state = TARN_EXTENT_FREE,
+        .location = TARN_LOCATION_PROCESS,
+        .device = place.ordinal,
+    };
+    if (tn_import_blocks_find(address, NULL, &block) && block.is_open) {
+        told->run = (void *)(uintptr_t)block.address;
+        told->run_bytes = block.bytes;
+        told->run_state = TARN_EXTENT_LIVE;
+    }
+    return true;
+}
+
 tarn_status tn_segment_describe(uint64_t address, tarn_segment *told)
 {
     tarn_pool *pool;
@@ -44,6 +74,8 @@ tarn_status tn_segment_describe(uint64_t address, tarn_segment *told)
     const struct tn_block *block;
     tarn_status status = tn_pool_lock_segment(address, &pool, &segment);
 
+    if (status != TARN_OK && describe_import(address, told))
+        return TARN_OK;
     if (status != TARN_OK && tn_devices_contain(address))
         return tn_fail(TARN_ERR_NOT_OURS,
                        "address 0x%llx has no memory: Tarn has reserved it, and no pool uses it",

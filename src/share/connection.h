@@ -21,6 +21,7 @@
 #define TARN_SHARE_CONNECTION_H
 
 #include "base/pins.h"
+#include "claims/import_block.h"
 #include "claims/watch.h"
 #include "pools/device.h"
 #include "share/handoff.h"
@@ -89,10 +90,11 @@ struct tn_opened {
     uint32_t writes;     /* that streams were given for the slot (share/handoff.h) */
     bool begins;         /* with a word of a stream of the producer's */
     bool is_waited_for;  /* a stream of this process may wait for this word */
-    bool is_leaving;     /* closed, and streams have not come there */
+    bool is_leaving;     /* closed, and streams or graphs have the block still */
     uint64_t count;      /* how often it was opened and not closed */
     uint64_t address;
-    struct tn_given_run *run;
+    struct tn_given_run *run;     /* NULL: not open */
+    struct tn_import_block block; /* entered while there is a run */
 };
 
 struct tn_producer {
@@ -117,6 +119,7 @@ struct tn_consumer {
     uint32_t first_leaving;         /* TN_SHARE_NONE: none; in order of their close */
     uint32_t last_leaving;
     bool awaits_words; /* the last share could not be opened for lack of a word */
+    bool knows_loss;   /* guards have heard that the producer is gone */
     /* A message that could not be taken, for lack of memory or descriptors, comes again first: */
     struct tn_message kept;
     int kept_files[TN_SHARE_DESCRIPTORS_MAX];

@@ -94,6 +94,7 @@ static void end_slot(tarn_connection *connection, uint32_t slot, enum tn_slot_st
 
     TN_ASSERT(run->open_count > 0 && opened->count == 0);
     connection->consumer.opened_count -= 1;
+    tn_import_block_end(&opened->block);
     tn_import_leave(&connection->device->imports, &run->import);
     run->open_count -= 1;
     if (run->open_count == 0 && !run->is_known)
@@ -104,13 +105,17 @@ static void end_slot(tarn_connection *connection, uint32_t slot, enum tn_slot_st
                           tn_slot_word(opened->generation, state), memory_order_release);
 }
 
+/* Whether no stream and no graph has the closed slot any more. */
 static bool has_left(const tarn_connection *connection, uint32_t slot)
 {
+    struct tn_opened *opened = &connection->consumer.opened[slot];
+
     return tn_handoff_has_passed(&connection->device->gpu, &connection->handoff, slot,
-                                 connection->consumer.opened[slot].writes);
+                                 opened->writes) &&
+           !tn_import_block_is_kept(&opened->block);
 }
 
-/* The closed slot is returned once its streams have come there. */
+/* The closed slot is returned once its streams have come there, and no graph keeps it. */
 static void leave(tarn_connection *connection, uint32_t slot)
 {
     struct tn_consumer *consumer = &connection->consumer;
@@ -128,6 +133,21 @@ static void leave(tarn_connection *connection, uint32_t slot)
     consumer->last_leaving = slot;
 }
 
+/* Tells guards that the producer is gone, once. */
+static void tell_loss(tarn_connection *connection)
+{
+    struct tn_consumer *consumer = &connection->consumer;
+
+    if (connection->state != TN_CONNECTION_GONE || consumer->knows_loss)
+        return;
+    consumer->knows_loss = true;
+    for (uint32_t slot = 0; consumer->opened != NULL && slot < connection->tables.slot_count;
+         slot++) {
+        if (consumer->opened[slot].run != NULL)
+            tn_import_block_tell(&consumer->opened[slot].block);
+    }
+}
+
 void tn_share_poll(tarn_connection *connection, uint32_t most)
 {
     struct tn_consumer *consumer = &connection->consumer;
@@ -135,6 +155,7 @@ void tn_share_poll(tarn_connection *connection, uint32_t most)
     uint32_t slot = consumer->heads != NULL ? consumer->first_leaving : TN_SHARE_NONE;
 
     TN_ASSERT(tn_lock_is_held(&connection->lock) && !connection->is_producer);
+    tell_loss(connection);
     for (; slot != TN_SHARE_NONE && most > 0; most--) {
         uint32_t next = consumer->opened[slot].next;
 
@@ -205,6 +226,7 @@ static tarn_status open_slot(tarn_connection *connection, const struct tn_share 
                                  .begins = grant.begins,
                                  .address = base + grant.offset,
                                  .run = run};
+    tn_import_block_enter(&opened->block, &connection->device->gpu, opened->address, grant.bytes);
     link_address(connection, share->slot);
     connection->consumer.opened_count += 1;
     atomic_store_explicit(&connection->tables.returns[share->slot],
@@ -282,6 +304,8 @@ static void take_back(tarn_connection *connection, uint32_t slot)
     if (opened->count > 0)
         return;
     unlink_address(connection, slot);
+    (void)!tn_import_block_close(&opened->block);
+    tn_import_block_tell(&opened->block);
     if (has_left(connection, slot))
         end_slot(connection, slot, TN_SLOT_FREE); /* it may be opened again */
     else
@@ -341,13 +365,15 @@ static uint32_t find_slot(tarn_connection *connection, uint64_t address)
     return slot;
 }
 
-/* The stream writes that it has come to the close; of the last one, to the producer, too. The slot
- * is closed already, and comes back where the stream refuses. The CLOSES lock is held. */
-static tarn_status write_end(tarn_connection *connection, tn_cu_stream stream, uint32_t slot)
+/* The stream writes that it has come to the close; of the last one, to the producer, too, unless a
+ * graph keeps the block. The slot is closed already, and comes back where the stream refuses. The
+ * CLOSES lock is held. */
+static tarn_status write_end(tarn_connection *connection, tn_cu_stream stream, uint32_t slot,
+                             bool is_kept)
 {
     struct tn_opened *opened = &connection->consumer.opened[slot];
     struct tn_gpu *gpu = &connection->device->gpu;
-    const bool tells = opened->count == 0 && connection->handoff.both.address != 0;
+    const bool tells = opened->count == 0 && !is_kept && connection->handoff.both.address != 0;
     uint32_t generation = tells ? opened->generation : 0;
     uint32_t number = opened->writes + 1;
     tarn_status status;
@@ -369,18 +395,25 @@ static tarn_status close_slot(tarn_connection *connection, const tn_cu_stream *s
 {
     struct tn_opened *opened = &connection->consumer.opened[slot];
     tarn_status status = TARN_OK;
+    bool is_last = opened->count == 1;
+    bool is_kept = false;
 
     opened->count -= 1;
-    if (opened->count == 0)
+    if (is_last) {
         unlink_address(connection, slot);
+        is_kept = tn_import_block_close(&opened->block);
+    }
     if (stream != NULL)
-        status = write_end(connection, *stream, slot);
+        status = write_end(connection, *stream, slot, is_kept);
     if (status != TARN_OK) {
-        if (opened->is_leaving)
+        if (opened->is_leaving) {
             link_address(connection, slot);
+            tn_import_block_reopen(&opened->block);
+        }
         opened->is_leaving = false;
         opened->count += 1;
-    } else if (stream == NULL ? opened->count == 0 : opened->is_leaving) {
+    } else if (is_last) {
+        tn_import_block_tell(&opened->block);
         leave(connection, slot);
     }
     return status;
@@ -411,4 +444,16 @@ tarn_status tn_share_close(tarn_connection *connection, uint64_t address,
     tn_lock_release(&connection->lock);
     tn_lock_release(&connection->closes);
     return status;
+}
+
+uint64_t tn_share_count_kept(const tarn_connection *connection)
+{
+    const struct tn_consumer *consumer = &connection->consumer;
+    uint64_t count = 0;
+    uint32_t slot = consumer->heads != NULL ? consumer->first_leaving : TN_SHARE_NONE;
+
+    TN_ASSERT(tn_lock_is_held(&connection->lock));
+    for (; slot != TN_SHARE_NONE; slot = consumer->opened[slot].next)
+        count += tn_import_block_is_kept(&consumer->opened[slot].block);
+    return count;
 }

@@ -24,7 +24,11 @@ TARN_MUST_CHECK tarn_status tn_share_open(tarn_connection *connection, const str
 TARN_MUST_CHECK tarn_status tn_share_close(tarn_connection *connection, uint64_t address,
                                            const tn_cu_stream *stream);
 
-/* Returns leases that streams have left, looking at so many. Lock held. */
+/* Returns leases that streams have left and no graph keeps, looking at so many; tells guards when the
+ * producer is gone. Lock held. */
 void tn_share_poll(tarn_connection *connection, uint32_t most);
+
+/* Closed shares that graphs keep. Lock held. */
+uint64_t tn_share_count_kept(const tarn_connection *connection);
 
 #endif

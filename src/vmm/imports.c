@@ -11,6 +11,7 @@
 
 static struct tn_lock imports_lock = TN_LOCK_INIT(TN_RANK_IMPORTS);
 static struct tn_imports *first_imports; /* guarded by imports_lock */
+static atomic_size_t all_mapped_count;   /* of all devices; written under the lock */
 
 void tn_imports_init(struct tn_imports *imports, struct tn_gpu *gpu, uint64_t limit_bytes)
 {
@@ -100,6 +101,7 @@ static tarn_status map(struct tn_imports *imports, struct tn_import *import)
     imports->unused_bytes += import->bytes;
     atomic_fetch_add(&imports->mapped_bytes, import->bytes);
     atomic_fetch_add(&imports->mapped_count, 1);
+    atomic_fetch_add(&all_mapped_count, 1);
     return TARN_OK;
 }
 
@@ -113,6 +115,7 @@ static void unmap(struct tn_imports *imports, struct tn_import *import)
     imports->unused_bytes -= import->bytes;
     atomic_fetch_sub(&imports->mapped_bytes, import->bytes);
     atomic_fetch_sub(&imports->mapped_count, 1);
+    atomic_fetch_sub(&all_mapped_count, 1);
 }
 
 static uint64_t shrink(struct tn_imports *imports, uint64_t keep_bytes)
@@ -226,13 +229,15 @@ tarn_status tn_imports_add_peer(struct tn_imports *imports, int peer)
     return status;
 }
 
-static bool is_in(const struct tn_imports *imports, uint64_t address)
+/* NULL: none of the device's. */
+static const struct tn_import *find_in(const struct tn_imports *imports, uint64_t address)
 {
     const struct tn_import *import = imports->newest;
 
+    TN_ASSERT(tn_lock_is_held(&imports_lock));
     while (import != NULL && address - import->address >= import->bytes)
         import = import->older;
-    return import != NULL;
+    return import;
 }
 
 bool tn_import_is_mapped(const struct tn_import *import)
@@ -245,18 +250,37 @@ bool tn_import_is_mapped(const struct tn_import *import)
     return is_mapped;
 }
 
+bool tn_import_find(uint64_t address, struct tn_import_place *place)
+{
+    const struct tn_import *found = NULL;
+
+    if (atomic_load(&all_mapped_count) == 0)
+        return false;
+    tn_lock_acquire(&imports_lock);
+    for (const struct tn_imports *imports = first_imports; imports != NULL && found == NULL;
+         imports = imports->next) {
+        found = find_in(imports, address);
+        place->ordinal = imports->gpu->ordinal;
+    }
+    if (found != NULL) {
+        size_t i = 0;
+
+        place->address = found->address;
+        place->bytes = found->bytes;
+        place->memory_address = found->address;
+        while (address - place->memory_address >= found->memories[i]->bytes)
+            place->memory_address += found->memories[i++]->bytes;
+        place->memory_bytes = found->memories[i]->bytes;
+    }
+    tn_lock_release(&imports_lock);
+    return found != NULL;
+}
+
 bool tn_import_is_at(uint64_t address)
 {
-    const struct tn_imports *imports;
-    bool found;
+    struct tn_import_place place;
 
-    tn_lock_acquire(&imports_lock);
-    imports = first_imports;
-    while (imports != NULL && !is_in(imports, address))
-        imports = imports->next;
-    found = imports != NULL;
-    tn_lock_release(&imports_lock);
-    return found;
+    return tn_import_find(address, &place);
 }
 
 uint64_t tn_imports_shrink(struct tn_imports *imports, uint64_t keep_bytes)

@@ -61,6 +61,18 @@ TARN_MUST_CHECK tarn_status tn_import_use(struct tn_imports *imports, struct tn_
                                           uint64_t *address);
 void tn_import_leave(struct tn_imports *imports, struct tn_import *import);
 
+/* What is mapped around an address. */
+struct tn_import_place {
+    uint64_t address; /* of the import */
+    uint64_t bytes;
+    uint64_t memory_address; /* of the memory around the address */
+    uint64_t memory_bytes;
+    int ordinal; /* of the device that has it mapped */
+};
+
+/* False: no import is mapped there. */
+bool tn_import_find(uint64_t address, struct tn_import_place *place);
+
 /* Gives a peer access to all imports, mapped now or later; all or nothing.
  *   DEVICE_LOST, DRIVER */
 TARN_MUST_CHECK tarn_status tn_imports_add_peer(struct tn_imports *imports, int peer);

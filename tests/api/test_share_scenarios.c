@@ -509,6 +509,41 @@ TEST(deaths, a_killed_producer_leaves_its_memory_and_hangs_nobody)
     ck_assert_uint_eq(collect(), 0);
 }
 
+/* The memory stays, and what is read there does not change any more. */
+TEST(deaths, graphs_learn_of_the_death_of_their_producer)
+{
+    tarn_graph *graphs[2];
+    int64_t deadline = test_deadline();
+    tarn_connection *connection;
+    void *output = test_alloc(world.default_pool, 4096, world.stream);
+    void *here;
+
+    produced->value = 77;
+    ck_assert_int_eq(test_partner_run(&with.consumers[1], listen_there, produced), TARN_OK);
+    OK(tarn_connection_open(world.device, produced->name, &connection));
+    ck_assert_int_eq(test_partner_run(&with.consumers[1], share_there, produced), TARN_OK);
+    OK(tarn_share_open(connection, &produced->shares[0], LONG_NS, &here));
+    for (int i = 0; i < 2; i++) {
+        tarn_capture *capture = test_capture_begin(TARN_CAPTURE_THREAD_LOCAL);
+
+        test_copy(world.stream, output, here, 4096);
+        graphs[i] = test_capture_end(capture);
+        OK(tarn_graph_guard(graphs[i], i == 0 ? TARN_GUARD_REFUSE : TARN_GUARD_KEEP, NULL));
+    }
+    OK(tarn_graph_check(graphs[0]));
+    test_partner_kill(&with.consumers[1]);
+    while (tarn_graph_check(graphs[0]) == TARN_OK && test_pause(deadline))
+        (void)collect();
+    REFUSE(TARN_ERR_STALE, "the other process is gone", tarn_graph_check(graphs[0]));
+    OK(tarn_graph_replay(graphs[1], world.stream));
+    test_expect_words(world.stream, output, 77, 1024);
+    OK(tarn_graph_destroy(graphs[0]));
+    OK(tarn_graph_destroy(graphs[1]));
+    OK(tarn_share_close(connection, here));
+    OK(tarn_connection_destroy(connection));
+    OK(tarn_free(output));
+}
+
 /* As PyTorch's, which is an error, too. */
 TEST(deaths, memory_of_another_process_is_not_shared_on_nor_freed)
 {

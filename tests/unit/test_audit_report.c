@@ -87,7 +87,8 @@ TEST(reports, classes_have_names_and_sentences)
         ck_assert_uint_gt(strlen(tn_pointer_class_name((tarn_pointer_class)i)), 0);
         ck_assert_uint_gt(strlen(tn_pointer_class_sentence((tarn_pointer_class)i)), 0);
         ck_assert(tn_pointer_is_mistake((tarn_pointer_class)i) ==
-                  (i >= TARN_POINTER_FREED && i != TARN_POINTER_OVERWRITES));
+                  (i >= TARN_POINTER_FREED && i != TARN_POINTER_OVERWRITES &&
+                   i != TARN_POINTER_IMPORTED));
     }
 }
 
@@ -103,7 +104,8 @@ TEST(reports, a_graph_without_pointers_is_one_line)
         "\"scanned_bytes\": 0, \"counts\": {\"live\": 0, \"reused\": 0, \"external\": 0, "
         "\"node\": 0, \"foreign\": 0, \"pinned\": 0, \"argument\": 0, \"doubtful\": 0, \"kept\": 0, \"freed\": 0, "
         "\"freed external\": 0, \"used again\": 0, \"unordered\": 0, \"beyond\": 0, "
-        "\"unmapped\": 0, \"pageable\": 0, \"unknown\": 0, \"overwrites\": 0}, "
+        "\"unmapped\": 0, \"pageable\": 0, \"unknown\": 0, \"overwrites\": 0, "
+        "\"imported\": 0, \"let go\": 0}, "
         "\"mistakes\": [], \"overwrites\": [], \"uninspected\": []}\n");
 }
 
@@ -162,7 +164,8 @@ TEST(reports, a_json_object_has_the_same_and_what_was_listed)
         "\"scanned_bytes\": 512, \"counts\": {\"live\": 0, \"reused\": 0, \"external\": 0, "
         "\"node\": 0, \"foreign\": 1, \"pinned\": 0, \"argument\": 0, \"doubtful\": 0, \"kept\": 0, \"freed\": 0, "
         "\"freed external\": 1, \"used again\": 0, \"unordered\": 0, \"beyond\": 1, "
-        "\"unmapped\": 0, \"pageable\": 0, \"unknown\": 0, \"overwrites\": 0}";
+        "\"unmapped\": 0, \"pageable\": 0, \"unknown\": 0, \"overwrites\": 0, "
+        "\"imported\": 0, \"let go\": 0}";
     static const char two[] =
         "{\"class\": \"freed external\", \"node\": \"0\", \"type\": \"kernel\", "
         "\"kernel\": \"scale\", \"place\": \"parameter\", \"index\": 2, \"offset\": 24, "

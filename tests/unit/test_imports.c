@@ -124,11 +124,18 @@ TEST(imports, what_was_unused_for_longest_goes_beyond_the_limit)
 TEST(imports, addresses_are_found_while_they_are_mapped)
 {
     struct tn_import import = import_of(0, 2);
+    struct tn_import_place place;
     uint64_t address;
 
     OK(tn_import_use(&imports, &import, &address));
     ck_assert(tn_import_is_at(address));
     ck_assert(tn_import_is_at(address + 6 * TN_MIB - 1));
+    ck_assert(tn_import_find(address + 3 * TN_MIB, &place));
+    ck_assert_uint_eq(place.address, address);
+    ck_assert_uint_eq(place.bytes, 6 * TN_MIB);
+    ck_assert_uint_eq(place.memory_address, address + 2 * TN_MIB);
+    ck_assert_uint_eq(place.memory_bytes, 4 * TN_MIB);
+    ck_assert_int_eq(place.ordinal, 0);
     ck_assert(!tn_import_is_at(address + 6 * TN_MIB));
     ck_assert(!tn_import_is_at(address - 1));
     tn_import_leave(&imports, &import);

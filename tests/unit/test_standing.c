@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "claims/import_block.h"
 #include "inspect/standing.h"
 #include "pools/free.h"
 #include "support/bodies.h"
@@ -217,6 +218,45 @@ TEST(others, what_is_not_tarns_the_driver_is_asked_for)
     expect(1, TN_STANDING_PINNED, NULL);
     ck_assert_ptr_eq(standings.findings[1].block.address, pinned);
     expect(2, TN_STANDING_UNKNOWN, NULL);
+}
+
+/* Of another process: in a block that is open here, beside it, and in one that was let go. */
+TEST(others, memory_of_other_processes_is_told_from_that_of_the_driver)
+{
+    const struct tn_memory_properties exportable = {.exportable = true};
+    const uint64_t bytes = 2 * TN_MIB;
+    struct tn_memory *made;
+    struct tn_memory *memory;
+    struct tn_import import;
+    struct tn_import_block block;
+    uint64_t base;
+
+    OK(tn_memory_create(&device->gpu, bytes, exportable, &made));
+    OK(tn_memory_import(test_import_handle(made->handle), bytes, exportable, &memory));
+    tn_import_init(&import, &memory, 1);
+    OK(tn_import_use(&device->imports, &import, &base));
+    tn_import_block_enter(&block, &device->gpu, base + 512, 1024);
+    ask((void *)(uintptr_t)(base + 600));
+    ask((void *)(uintptr_t)base);
+    ask((void *)(uintptr_t)(base + 1536));
+    find(NULL);
+    expect(0, TN_STANDING_IMPORTED, NULL);
+    ck_assert_uint_eq((uintptr_t)standings.findings[0].block.address, base + 512);
+    ck_assert_uint_eq(standings.findings[0].block.bytes, 1024);
+    ck_assert_uint_eq(standings.findings[0].block.sequence, block.sequence);
+    expect(1, TN_STANDING_LET_GO, NULL);
+    ck_assert_ptr_null(standings.findings[1].block.address);
+    expect(2, TN_STANDING_LET_GO, NULL);
+    ck_assert(!tn_import_block_close(&block));
+    tn_import_block_end(&block);
+    find(NULL);
+    expect(0, TN_STANDING_LET_GO, NULL);
+    tn_import_leave(&device->imports, &import);
+    tn_import_fini(&device->imports, &import);
+    find(NULL);
+    expect(0, TN_STANDING_UNKNOWN, NULL);
+    tn_memory_destroy(&device->gpu, memory);
+    tn_memory_destroy(&device->gpu, made);
 }
 
 /* What a capture freed is the graph's own as long as that is there; and no other graph's. */
