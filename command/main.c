@@ -12,6 +12,7 @@
 #include "options.h"
 #include "record.h"
 #include "say.h"
+#include "view.h"
 
 static const char usage[] =
     "usage: tarn list  [--json] [-o FILE]\n"
@@ -21,6 +22,7 @@ static const char usage[] =
     "       tarn diff  PID|FILE PID|FILE [--pool N] [--top N] [--debug FOLDER] [--json]\n"
     "                  [-o FILE]\n"
     "       tarn convert PID|FILE --to FORMAT [--debug FOLDER] [-o FILE]\n"
+    "       tarn view  PID|FILE -o FILE.html [--events N] [--debug FOLDER]\n"
     "       tarn record [-o FILE] [--log SIZE] [--stacks KIND] [--sample SIZE] [--]\n"
     "                  PROGRAM [ARGUMENT...]\n"
     "       tarn help | --help | --version\n"
@@ -30,6 +32,7 @@ static const char usage[] =
     "leaks  the live blocks by the stack of their allocation, worst first\n"
     "diff   what the second has more than the first, by pool, tag and stack, most growth first\n"
     "convert a file of other tools: FORMAT is chrome, perfetto, pprof or sqlite\n"
+    "view   a picture of the memory over time, as a page for a browser\n"
     "record runs a program, and keeps its history in a file\n"
     "\n"
     "  --events N       so many events, the last ones; 20 where none is named\n"
@@ -57,7 +60,7 @@ struct subcommand {
 static const struct subcommand subcommands[] = {
     {"list", "oj", 0, list_run},        {"dump", "ojeptbd", 1, dump_run},
     {"leaks", "ojptd", 1, leaks_run},   {"diff", "ojptd", 2, diff_run},
-    {"convert", "ofd", 1, convert_run},
+    {"convert", "ofd", 1, convert_run}, {"view", "oed", 1, view_run},
 };
 
 static enum answer print(const char *text)
