@@ -4,7 +4,7 @@ _tarn() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} options
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W 'list dump leaks diff convert view record help --help --version' -- "$word"))
+        COMPREPLY=($(compgen -W 'list dump leaks diff top convert view record help --help --version' -- "$word"))
         return
     fi
     case $before in
@@ -29,6 +29,7 @@ _tarn() {
     case ${COMP_WORDS[1]} in
     list) options='--json --output' ;;
     dump) options='--json --output --events --pool --block --top --debug' ;;
+    top) options='--top --debug' ;;
     view) options='--output --events --debug' ;;
     convert) options='--to --output --debug' ;;
     leaks | diff) options='--json --output --pool --top --debug' ;;
