@@ -34,7 +34,7 @@ static const char usage[] =
     "leaks  the live blocks by the stack of their allocation, worst first\n"
     "diff   what the second has more than the first, by pool, tag and stack, most growth first\n"
     "top    the live blocks and the rates of a process, again each second; q ends it\n"
-    "convert a file of other tools: FORMAT is chrome, perfetto, pprof or sqlite\n"
+    "convert a file of other tools: FORMAT is chrome, perfetto, pprof, pytorch or sqlite\n"
     "view   a picture of the memory over time, as a page for a browser\n"
     "record runs a program, and keeps its history in a file\n"
     "\n"

@@ -17,7 +17,7 @@ _tarn() {
         return
         ;;
     --to)
-        COMPREPLY=($(compgen -W 'chrome perfetto pprof sqlite' -- "$word"))
+        COMPREPLY=($(compgen -W 'chrome perfetto pprof pytorch sqlite' -- "$word"))
         return
         ;;
     --stacks)
