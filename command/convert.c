@@ -16,9 +16,8 @@ struct format {
 };
 
 static const struct format formats[] = {
-    {"chrome", format_chrome, NULL},
-    {"perfetto", format_perfetto, NULL},
-    {"pprof", format_pprof, NULL},
+    {"chrome", format_chrome, NULL}, {"perfetto", format_perfetto, NULL},
+    {"pprof", format_pprof, NULL},   {"pytorch", format_pytorch, NULL},
     {"sqlite", NULL, format_sqlite},
 };
 

@@ -19,6 +19,9 @@ bool format_perfetto(struct tale *tale, FILE *file);
 /* A profile of pprof: what each stack allocated in the story, and what is live at its end. */
 bool format_pprof(struct tale *tale, FILE *file);
 
+/* PyTorch's memory snapshot: a pickle. */
+bool format_pytorch(struct tale *tale, FILE *file);
+
 /* A database of SQLite, into a file that is there, and empty. NULL, or why not. */
 const char *format_sqlite(struct tale *tale, const char *path);
 

@@ -6,9 +6,10 @@
 #include "base/contract.h"
 #include "text.h"
 
-static void put_text(FILE *file, const char *text)
+static void put_text(const struct json *json, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
+    FILE *file = json->file;
 
     (void)fputc('"', file);
     while (*at != '\0') {
@@ -18,7 +19,7 @@ static void put_text(FILE *file, const char *text)
             (void)fputs("\\ufffd", file);
         else if (*at == '"' || *at == '\\')
             (void)fprintf(file, "\\%c", *at);
-        else if (*at < ' ' || *at == 0x7f)
+        else if (*at < ' ' || *at == 0x7f || (json->is_html && *at == '<'))
             (void)fprintf(file, "\\u%04x", (unsigned)*at);
         else
             (void)fwrite(at, 1, bytes, file);
@@ -42,7 +43,7 @@ static void put_key(struct json *json, const char *key)
     json->is_first = false;
     if (key == NULL)
         return;
-    put_text(json->file, key);
+    put_text(json, key);
     (void)fputs(": ", json->file);
 }
 
@@ -90,7 +91,7 @@ void json_text(struct json *json, const char *key, const char *value)
 {
     put_key(json, key);
     if (value != NULL)
-        put_text(json->file, value);
+        put_text(json, value);
     else
         (void)fputs("null", json->file);
 }

@@ -14,6 +14,7 @@ struct json {
     FILE *file;
     unsigned depth;
     bool is_first;         /* of the object or array that is open */
+    bool is_html;          /* stands in a page: no text ends the element around it */
     unsigned packed_depth; /* what is deeper stands in one line; 0: nothing does */
 };
 

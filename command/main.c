@@ -12,6 +12,8 @@
 #include "options.h"
 #include "record.h"
 #include "say.h"
+#include "top.h"
+#include "view.h"
 
 static const char usage[] =
     "usage: tarn list  [--json] [-o FILE]\n"
@@ -20,7 +22,9 @@ static const char usage[] =
     "       tarn leaks PID|FILE [--pool N] [--top N] [--debug FOLDER] [--json] [-o FILE]\n"
     "       tarn diff  PID|FILE PID|FILE [--pool N] [--top N] [--debug FOLDER] [--json]\n"
     "                  [-o FILE]\n"
+    "       tarn top   PID|FILE [--top N] [--debug FOLDER]\n"
     "       tarn convert PID|FILE --to FORMAT [--debug FOLDER] [-o FILE]\n"
+    "       tarn view  PID|FILE -o FILE.html [--events N] [--debug FOLDER]\n"
     "       tarn record [-o FILE] [--log SIZE] [--stacks KIND] [--sample SIZE] [--]\n"
     "                  PROGRAM [ARGUMENT...]\n"
     "       tarn help | --help | --version\n"
@@ -29,7 +33,9 @@ static const char usage[] =
     "dump   the live blocks of a process, by pool and by stack, and its last events\n"
     "leaks  the live blocks by the stack of their allocation, worst first\n"
     "diff   what the second has more than the first, by pool, tag and stack, most growth first\n"
-    "convert a file of other tools: FORMAT is chrome, perfetto, pprof or sqlite\n"
+    "top    the live blocks and the rates of a process, again each second; q ends it\n"
+    "convert a file of other tools: FORMAT is chrome, perfetto, pprof, pytorch or sqlite\n"
+    "view   a picture of the memory over time, as a page for a browser\n"
     "record runs a program, and keeps its history in a file\n"
     "\n"
     "  --events N       so many events, the last ones; 20 where none is named\n"
@@ -57,7 +63,8 @@ struct subcommand {
 static const struct subcommand subcommands[] = {
     {"list", "oj", 0, list_run},        {"dump", "ojeptbd", 1, dump_run},
     {"leaks", "ojptd", 1, leaks_run},   {"diff", "ojptd", 2, diff_run},
-    {"convert", "ofd", 1, convert_run},
+    {"convert", "ofd", 1, convert_run}, {"view", "oed", 1, view_run},
+    {"top", "td", 1, top_run},
 };
 
 static enum answer print(const char *text)

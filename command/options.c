@@ -64,6 +64,7 @@ static bool set_option(struct options *options, int letter, const char *argument
     }
     switch (letter) {
     case 'e':
+        options->has_events = true;
         options->events = (size_t)number;
         break;
     case 't':

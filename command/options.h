@@ -17,6 +17,7 @@ struct options {
     bool has_top;
     bool by_pool;
     bool by_address;
+    bool has_events;
     size_t events; /* at most */
     size_t top;    /* groups at most, where has_top is set */
     uint64_t pool;

@@ -4,7 +4,7 @@ _tarn() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} options
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W 'list dump leaks diff convert record help --help --version' -- "$word"))
+        COMPREPLY=($(compgen -W 'list dump leaks diff top convert view record help --help --version' -- "$word"))
         return
     fi
     case $before in
@@ -17,7 +17,7 @@ _tarn() {
         return
         ;;
     --to)
-        COMPREPLY=($(compgen -W 'chrome perfetto pprof sqlite' -- "$word"))
+        COMPREPLY=($(compgen -W 'chrome perfetto pprof pytorch sqlite' -- "$word"))
         return
         ;;
     --stacks)
@@ -29,6 +29,8 @@ _tarn() {
     case ${COMP_WORDS[1]} in
     list) options='--json --output' ;;
     dump) options='--json --output --events --pool --block --top --debug' ;;
+    top) options='--top --debug' ;;
+    view) options='--output --events --debug' ;;
     convert) options='--to --output --debug' ;;
     leaks | diff) options='--json --output --pool --top --debug' ;;
     record) options='--output --log --stacks --sample' ;;

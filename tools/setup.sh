@@ -14,7 +14,7 @@ ci)
     packages="$packages clang libclang-rt-dev|libclang-rt-14-dev|libclang-common-14-dev"
     packages="$packages clang-format-14 spin gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
     packages="$packages qemu-user|qemu-user-static libdw-dev python3-prometheus-client"
-    packages="$packages zlib1g-dev libsqlite3-dev golang-go"
+    packages="$packages zlib1g-dev libsqlite3-dev golang-go chromium"
     commands="$commands clang clang-format-14 spin aarch64-linux-gnu-gcc qemu-aarch64"
     ;;
 *)

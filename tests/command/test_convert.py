@@ -6,22 +6,27 @@ TARN_COMMAND is the command, TARN_MOMENTS the program tests/command/moments.c, a
 tests/command/recorded.c.
 """
 
+import ast
 import gzip
 import importlib.util
 import json
 import os
+import pathlib
+import pickle
 import resource
 import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 import unittest
 
 import wire
 from test_command import COMMAND, SMALL, Case
 
 MOMENTS = os.environ["TARN_MOMENTS"]
-FORMATS = ("chrome", "perfetto", "pprof", "sqlite")
+TRACES = pathlib.Path(__file__).parents[2] / "tools" / "traces"
+FORMATS = ("chrome", "perfetto", "pprof", "pytorch", "sqlite")
 
 
 class Converted(Case):
@@ -249,6 +254,66 @@ class Sqlite(Converted):
         said = self.refused("convert", program.pid, "--to", "sqlite", "-o", there)
         self.assertIn("cannot be written", said)
         self.assertEqual(list(self.folder.glob("there.*")), [])
+
+
+def pytorch_samples(converted):
+    """Entries have the bytes that were requested, and no others."""
+    live, samples = {}, {}
+    for entry in pickle.loads(converted)["device_traces"][0]:
+        pool = entry["pool_id"][1]
+        if entry["action"] == "alloc":
+            live[pool] = live.get(pool, 0) + entry["size"]
+        elif entry["action"] == "free_completed":
+            live[pool] -= entry["size"]
+        else:
+            continue
+        samples.setdefault(pool, []).append(live[pool])
+    return samples
+
+
+class Pytorch(Converted):
+    def test_the_bytes_of_pools_are_those_of_the_program(self):
+        moments, program = self.start_moments()
+        samples = pytorch_samples(self.convert(program, "pytorch"))
+        pools = [samples[number] for number in sorted(samples)]
+        for pool, events, _, requested in moments:
+            self.assertEqual(pools[pool][events - 1], requested)
+
+    def test_segments_have_the_live_blocks_and_no_gaps(self):
+        _, program = self.start_moments()
+        read = pickle.loads(self.convert(program, "pytorch"))
+        live = 0
+        for segment in read["segments"]:
+            at = segment["address"]
+            for block in segment["blocks"]:
+                self.assertEqual(block["address"], at)
+                at += block["size"]
+                live += block["requested_size"]
+            self.assertEqual(at, segment["address"] + segment["total_size"])
+        samples = pytorch_samples(self.convert(program, "pytorch"))
+        self.assertEqual(live, sum(all[-1] for all in samples.values()))
+
+    def test_a_snapshot_becomes_a_trace_to_replay(self):
+        _, program = self.start_moments()
+        self.kill(program)
+        samples = pytorch_samples(self.convert(program, "pytorch"))
+        trace = self.folder / "made.trace"
+        done = subprocess.run([sys.executable, "-B", TRACES / "convert.py", "--name", "moments",
+                               self.folder / "converted.pytorch", trace], capture_output=True, text=True, check=True)
+        told = ast.literal_eval(done.stdout)
+        self.assertEqual(told["allocations"] + told["frees"], sum(map(len, samples.values())))
+        self.assertEqual(trace.read_bytes()[:5], b"\x89TARN")
+
+    def test_entries_have_their_frames_and_labels(self):
+        program, _ = self.start_killed("more")
+        read = pickle.loads(self.convert(program, "pytorch"))
+        labelled = [entry for entry in read["device_traces"][0]
+                    if entry["action"] == "alloc" and entry["user_metadata"] == "a label"]
+        self.assertEqual(len(labelled), 5)
+        self.assertIn("leak_more", [frame["name"] for frame in labelled[0]["frames"]])
+        self.assertEqual([one["stage"] for one in read["external_annotations"]], ["START", "END"])
+        actions = {entry["action"] for entry in read["device_traces"][0]}
+        self.assertIn("segment_map", actions)
 
 
 class Refusals(Case):

@@ -13,7 +13,7 @@ TEST(texts, have_one_number_each_in_the_order_of_their_coming)
 {
     enum { TEXTS = 1000 };
     struct intern intern = {.all = NULL};
-    char text[16];
+    char text[32];
     bool is_new;
 
     for (int round = 0; round < 2; round++) {

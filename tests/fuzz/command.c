@@ -204,6 +204,7 @@ static void convert(void)
     FUZZ_EXPECT(format_chrome(&tale, nowhere));
     FUZZ_EXPECT(format_perfetto(&tale, nowhere));
     FUZZ_EXPECT(format_pprof(&tale, nowhere));
+    FUZZ_EXPECT(format_pytorch(&tale, nowhere));
     tale_close(&tale);
 }
 
