@@ -61,8 +61,8 @@ TEST(told, a_block_is_allowed_to_its_last_byte_and_no_further)
         blocks[i] = alloc(sizes[i]);
     for (int i = 0; i < COUNT; i++) {
         expect_exact(blocks[i], sizes[i]);
-        if (sizes[i] % 512 != 0)
-            ck_assert(!allows(blocks[i] + sizes[i], 1));
+        ck_assert(!allows(blocks[i] + sizes[i], 1));
+        ck_assert(!allows(blocks[i] + sizes[i] + 511, 1)); /* nor between it and the next */
         OK(tarn_free(blocks[i]));
         ck_assert(!allows(blocks[i], 1));
         ck_assert(!allows(blocks[i] + sizes[i] - 1, 1));
