@@ -38,6 +38,8 @@ struct fake_tool {
 /* Makes the library the tool of devices opened from now on. how: what TARN_FAKE_TOOL says; NULL:
  * nothing. */
 void fake_tool_use(struct fake_tool *tool, const char *how);
+/* The tool that the environment names already; false: none. */
+bool fake_tool_find(struct fake_tool *tool);
 struct fake_tool_facts fake_tool_look(const struct fake_tool *tool);
 
 #endif
