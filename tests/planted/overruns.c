@@ -222,6 +222,7 @@ static void use_blocks_whole(void)
         char *block = alloc(sizes[i]);
 
         fill(block, sizes[i]);
+        test_synchronize(world.stream);
         OK(tarn_record_stream(block, world.side));
         test_add(world.side, block, 1, 1);
         OK(tarn_free(block));

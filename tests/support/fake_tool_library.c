@@ -163,8 +163,8 @@ int InitializeInjectionNvtx2(tn_nvtx_get_table get_table)
 {
     const tn_nvtx_callbacks *callbacks = get_table(TN_NVTX_TABLE_CALLBACKS);
     const tn_nvtx_version *version = get_table(TN_NVTX_TABLE_VERSION);
-    tn_nvtx_function **table;
-    unsigned count;
+    tn_nvtx_function **table = NULL;
+    unsigned count = 0;
 
     if (is("silent"))
         return 0;
@@ -174,6 +174,8 @@ int InitializeInjectionNvtx2(tn_nvtx_get_table get_table)
         callbacks->get(TN_NVTX_MODULE_DOMAINS, &table, &count) != 1 ||
         count != TN_NVTX_DOMAIN_FUNCTIONS || table[0] != NULL || table[count] != NULL)
         mistake("tables that are none", 0);
+    if (table == NULL)
+        return 0;
     *table[TN_NVTX_DOMAIN_CREATE] = (tn_nvtx_function)create_domain;
     return is("core") ? 0 : 1;
 }

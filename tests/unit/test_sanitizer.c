@@ -231,7 +231,7 @@ TEST(opening, fails_without_memory_and_leaves_nothing)
         tn_host_plan_fault((uint64_t)nth, false);
         STATUS(TARN_ERR_HOST_MEMORY, tn_sanitizer_take(&gpu, 64 * TN_MIB, &base));
     }
-    STATUS(TARN_ERR_DEVICE_MEMORY, tn_sanitizer_take(&gpu, TN_TIB, &base));
+    STATUS(TARN_ERR_DEVICE_MEMORY, tn_sanitizer_take(&gpu, 16 * TN_GIB, &base));
     test_same_ledger(&before);
     ck_assert_uint_eq(fake_tool_look(&tool).heaps, 0);
     tn_sanitizer_close(&gpu);
