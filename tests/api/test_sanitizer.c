@@ -291,13 +291,16 @@ TEST(opening, without_a_tool_is_refused)
 
 TEST(opening, needs_the_setting_beside_the_tool)
 {
+    void *block;
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
     tarn_device *device;
 
     fake_tool_use(&tool, NULL);
     test_start();
     OK(tarn_device_open(0, &options, &device));
-    ck_assert_uint_eq(fake_tool_look(&tool).loads, 0);
+    OK(tarn_malloc(device, 100, NULL, &block));
+    ck_assert_uint_eq(fake_tool_look(&tool).heaps, 0);
+    OK(tarn_free(block));
     OK(tarn_device_close(device));
 }
 

@@ -37,6 +37,8 @@ bool fake_tool_find(struct fake_tool *tool)
     find(tool, "fake_tool_facts", &tool->look);
     find(tool, "fake_tool_allows", &tool->allows);
     find(tool, "fake_tool_nearest", &tool->nearest);
+    find(tool, "fake_tool_value", &tool->value);
+    find(tool, "fake_tool_count_ranges", &tool->count_ranges);
     return true;
 }
 
