@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "base/contract.h"
 #include "base/host.h"
 #include "heap/history.h"
@@ -30,6 +31,8 @@ struct choosing {
     struct tn_told_event *replays; /* the last of each graph */
     size_t replay_count;
     size_t replay_capacity;
+    uint32_t *places;   /* by graph, hashed: the index of its replay plus 1; 0: free */
+    size_t place_count; /* a power of two, or 0 */
 };
 
 static int compare(uint64_t left, uint64_t right)
@@ -208,15 +211,55 @@ static bool keep(struct choosing *choosing, const struct tn_told_event *event)
     return true;
 }
 
+static uint64_t graph_of(const struct tn_told_event *replay)
+{
+    return replay->note.operands[0];
+}
+
+/* The place of the graph, or the free place where it would be. Some place is free. */
+static uint32_t *place_of(const struct choosing *choosing, uint64_t graph)
+{
+    const size_t mask = choosing->place_count - 1;
+    size_t at = (size_t)(graph * TN_GOLDEN >> 32) & mask;
+
+    TN_ASSERT(choosing->place_count > choosing->replay_count);
+    while (choosing->places[at] != 0 &&
+           graph_of(&choosing->replays[choosing->places[at] - 1]) != graph)
+        at = (at + 1) & mask;
+    return &choosing->places[at];
+}
+
+/* Keeps half of the places free. */
+static bool provide_places(struct choosing *choosing)
+{
+    enum { FIRST_PLACES = 64 };
+    const size_t count = choosing->place_count > 0 ? 2 * choosing->place_count : FIRST_PLACES;
+    uint32_t *places;
+
+    if (choosing->replay_count < choosing->place_count / 2)
+        return true;
+    places = choosing->replay_count < UINT32_MAX / 4 ? tn_host_alloc(count, sizeof *places) : NULL;
+    if (places == NULL)
+        return false;
+    tn_host_free(choosing->places);
+    choosing->places = places;
+    choosing->place_count = count;
+    for (size_t i = 0; i < choosing->replay_count; i++)
+        *place_of(choosing, graph_of(&choosing->replays[i])) = (uint32_t)i + 1;
+    return true;
+}
+
 static bool keep_replay(struct choosing *choosing, const struct tn_told_event *event)
 {
     void *replays = choosing->replays;
+    uint32_t *place;
 
-    for (size_t i = 0; i < choosing->replay_count; i++) {
-        struct tn_told_event *last = &choosing->replays[i];
+    if (!provide_places(choosing))
+        return false;
+    place = place_of(choosing, graph_of(event));
+    if (*place != 0) {
+        struct tn_told_event *last = &choosing->replays[*place - 1];
 
-        if (last->note.operands[0] != event->note.operands[0])
-            continue;
         if (compare_times(event, last) > 0)
             *last = *event;
         return true;
@@ -226,6 +269,7 @@ static bool keep_replay(struct choosing *choosing, const struct tn_told_event *e
         return false;
     choosing->replays = replays;
     choosing->replays[choosing->replay_count++] = *event;
+    *place = (uint32_t)choosing->replay_count;
     return true;
 }
 
@@ -290,6 +334,7 @@ bool events_read(struct events *events, const struct history *history, const str
     tn_host_free(choosing.blocks.all);
     tn_host_free(choosing.pools.all);
     tn_host_free(choosing.replays);
+    tn_host_free(choosing.places);
     if (!done)
         events_free(events);
     return done;

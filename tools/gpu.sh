@@ -88,6 +88,8 @@ if sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sa
     done
     expect racecheck_demo "$sanitizer" --tool racecheck --error-exitcode 9 "$build/bin/demo"
     expect initcheck_demo "$sanitizer" --tool initcheck --error-exitcode 9 "$build/bin/demo"
+    expect overruns "$tools/../tests/planted/overruns.py" --log "$reports/overruns" \
+        "$build/bin/overrun_access" "$sanitizer" --nvtx yes --report-api-errors no
 else
     echo 'FAILED  compute-sanitizer: not installed'
     failures=$((failures + 1))

@@ -49,6 +49,15 @@ enum {
     TN_NVTX_REGIONS_REGISTER = 3,
     TN_NVTX_REGIONS_UNREGISTER = 5,
     TN_NVTX_REGIONS_NAME = 6,
+    /* The extension of counters. */
+    TN_NVTX_COUNTERS_MODULE = 4,
+    TN_NVTX_COUNTERS_COMPATIBLE = 0x0102,
+    TN_NVTX_COUNTERS_FUNCTIONS = 63,
+    TN_NVTX_COUNTER_REGISTER = 0,
+    TN_NVTX_COUNTER_SAMPLE = 1, /* an integer */
+    TN_NVTX_SCHEMA_INT64 = 17,
+    TN_NVTX_SCOPE_PROCESS = 21,
+    TN_NVTX_EVENT_VERSION = 3,
     TN_NVTX_USAGE_SUB_ALLOCATOR = 1,
     TN_NVTX_TYPE_VIRTUAL_ADDRESS = 1,
     TN_NVTX_REFERENCE_POINTER = 1,
@@ -102,6 +111,29 @@ typedef union tn_nvtx_message {
     const char *ascii;
     void *registered;
 } tn_nvtx_message;
+
+typedef struct tn_nvtx_event {
+    uint16_t version;
+    uint16_t bytes;
+    uint32_t category;
+    int32_t color_type;
+    uint32_t color;
+    int32_t payload_type;
+    int32_t reserved;
+    uint64_t payload;
+    int32_t message_type;
+    tn_nvtx_message message;
+} tn_nvtx_event;
+
+typedef struct tn_nvtx_counter {
+    size_t bytes;
+    uint64_t schema;
+    const char *name;
+    const char *description;
+    uint64_t scope;
+    const void *semantics;
+    uint64_t counter; /* 0: the tool chooses */
+} tn_nvtx_counter;
 
 typedef struct tn_nvtx_heap {
     uint16_t compatible;
@@ -163,6 +195,10 @@ typedef struct tn_nvtx_region_names {
 typedef void *(*tn_nvtx_domain_create)(const char *name);
 typedef void (*tn_nvtx_domain_destroy)(void *domain);
 typedef void (*tn_nvtx_initialize)(const void *reserved);
+typedef int (*tn_nvtx_range_push)(void *domain, const tn_nvtx_event *event);
+typedef int (*tn_nvtx_range_pop)(void *domain);
+typedef uint64_t (*tn_nvtx_counter_register)(void *domain, const tn_nvtx_counter *counter);
+typedef void (*tn_nvtx_counter_sample)(void *domain, uint64_t counter, int64_t value);
 typedef void *(*tn_nvtx_heap_register)(void *domain, const tn_nvtx_heap *heap);
 typedef void (*tn_nvtx_heap_unregister)(void *domain, void *heap);
 typedef void (*tn_nvtx_regions_register)(void *domain, const tn_nvtx_regions *regions);

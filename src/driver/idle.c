@@ -19,6 +19,7 @@
 #include "base/contract.h"
 #include "base/lock.h"
 #include "driver/foreign.h"
+#include "driver/tool.h"
 
 /* Frees the token and makes the next. If the last wait could not make a token, makes one first.
  * wait_lock is held. */
@@ -54,6 +55,7 @@ tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu)
     tarn_status status;
 
     TN_ASSERT(tn_lock_none_held());
+    tn_tool_begin("tarn: wait for the device");
     begun = atomic_fetch_add(&gpu->epoch, 1) + 1;
     tn_gpu_count(gpu, TN_CALL_WAIT);
     status = tn_gpu_enter(gpu, gpu->context, &pushed);
@@ -65,6 +67,7 @@ tarn_status tn_gpu_wait_idle(struct tn_gpu *gpu)
         tn_lock_release(&gpu->wait_lock);
         tn_gpu_leave(gpu, pushed);
     }
+    tn_tool_end();
     if (status != TARN_OK && !tn_gpu_is_lost(gpu))
         return status;
     /* D3: begun was the epoch before this. A lost device does no more work: all is idle. */

@@ -34,7 +34,12 @@ static struct tn_tool {
     tn_nvtx_function functions[MODULES][FUNCTIONS_MAX];
     /* where the tool writes each of these; NULL at the end, and for no function */
     tn_nvtx_function *places[MODULES][FUNCTIONS_MAX + 1];
+    tn_nvtx_range_push push; /* NULL: no ranges */
+    tn_nvtx_range_pop pop;
+    tn_nvtx_counter_register make_counter; /* NULL: no counters */
+    tn_nvtx_counter_sample count;
     intptr_t memory[TN_NVTX_MEMORY_FUNCTIONS];
+    intptr_t counters[TN_NVTX_COUNTERS_FUNCTIONS];
 } tool;
 
 static int get_module(int module, tn_nvtx_function ***table, unsigned *count)
@@ -75,6 +80,7 @@ static bool find(void *library, const char *name, void *function, size_t bytes)
 
 static void load_core(void *library)
 {
+    tn_nvtx_function *const domains = tool.functions[TN_NVTX_MODULE_DOMAINS];
     tn_nvtx_core_entry entry;
     tn_nvtx_domain_create create;
 
@@ -86,34 +92,57 @@ static void load_core(void *library)
         memset(tool.functions, 0, sizeof tool.functions);
         return;
     }
-    create = (tn_nvtx_domain_create)tool.functions[TN_NVTX_MODULE_DOMAINS][TN_NVTX_DOMAIN_CREATE];
+    create = (tn_nvtx_domain_create)domains[TN_NVTX_DOMAIN_CREATE];
     if (create != NULL)
         tool.domain = create("tarn");
+    if (domains[TN_NVTX_DOMAIN_RANGE_PUSH] == NULL || domains[TN_NVTX_DOMAIN_RANGE_POP] == NULL)
+        return;
+    tool.push = (tn_nvtx_range_push)domains[TN_NVTX_DOMAIN_RANGE_PUSH];
+    tool.pop = (tn_nvtx_range_pop)domains[TN_NVTX_DOMAIN_RANGE_POP];
 }
 
-static bool has(unsigned function)
+static bool has(const intptr_t *functions, unsigned function)
 {
-    return tool.memory[function] != 0 && tool.memory[function] != REFUSED;
+    return functions[function] != 0 && functions[function] != REFUSED;
 }
 
-static void load_memory(void *library)
+/* False: the tool has no such extension. */
+static bool load_extension(void *library, tn_nvtx_functions part, uint16_t module,
+                           uint16_t compatible)
 {
-    tn_nvtx_functions part = {1, TN_NVTX_MEMORY_FUNCTIONS, tool.memory};
     tn_nvtx_extension extension = {
         .nvtx_version = TN_NVTX_VERSION,
         .bytes = sizeof extension,
-        .module = TN_NVTX_MEMORY_MODULE,
-        .compatible = TN_NVTX_MEMORY_COMPATIBLE,
+        .module = module,
+        .compatible = compatible,
         .part_count = 1,
         .parts = &part,
     };
     tn_nvtx_extension_entry entry;
 
-    if (!find(library, TN_NVTX_EXTENSION_ENTRY, &entry, sizeof entry))
+    return find(library, TN_NVTX_EXTENSION_ENTRY, &entry, sizeof entry) && entry(&extension) != 0;
+}
+
+static void load_memory(void *library)
+{
+    const tn_nvtx_functions part = {1, TN_NVTX_MEMORY_FUNCTIONS, tool.memory};
+
+    tool.checks_memory =
+        load_extension(library, part, TN_NVTX_MEMORY_MODULE, TN_NVTX_MEMORY_COMPATIBLE) &&
+        has(tool.memory, TN_NVTX_HEAP_REGISTER) && has(tool.memory, TN_NVTX_HEAP_UNREGISTER) &&
+        has(tool.memory, TN_NVTX_REGIONS_REGISTER) && has(tool.memory, TN_NVTX_REGIONS_UNREGISTER);
+}
+
+static void load_counters(void *library)
+{
+    const tn_nvtx_functions part = {0, TN_NVTX_COUNTERS_FUNCTIONS, tool.counters};
+
+    if (!load_extension(library, part, TN_NVTX_COUNTERS_MODULE, TN_NVTX_COUNTERS_COMPATIBLE) ||
+        !has(tool.counters, TN_NVTX_COUNTER_REGISTER) ||
+        !has(tool.counters, TN_NVTX_COUNTER_SAMPLE))
         return;
-    tool.checks_memory = entry(&extension) != 0 && has(TN_NVTX_HEAP_REGISTER) &&
-                         has(TN_NVTX_HEAP_UNREGISTER) && has(TN_NVTX_REGIONS_REGISTER) &&
-                         has(TN_NVTX_REGIONS_UNREGISTER);
+    tool.make_counter = (tn_nvtx_counter_register)tool.counters[TN_NVTX_COUNTER_REGISTER];
+    tool.count = (tn_nvtx_counter_sample)tool.counters[TN_NVTX_COUNTER_SAMPLE];
 }
 
 void tn_tool_load(void)
@@ -130,6 +159,44 @@ void tn_tool_load(void)
         return;
     load_core(library);
     load_memory(library);
+    load_counters(library);
+}
+
+void tn_tool_begin(const char *name)
+{
+    const tn_nvtx_event event = {
+        .version = TN_NVTX_EVENT_VERSION,
+        .bytes = sizeof event,
+        .message_type = TN_NVTX_MESSAGE_ASCII,
+        .message = {.ascii = name},
+    };
+
+    if (tool.push != NULL)
+        (void)tool.push(tool.domain, &event);
+}
+
+void tn_tool_end(void)
+{
+    if (tool.push != NULL)
+        (void)tool.pop(tool.domain);
+}
+
+uint64_t tn_tool_make_counter(const char *name)
+{
+    const tn_nvtx_counter counter = {
+        .bytes = sizeof counter,
+        .schema = TN_NVTX_SCHEMA_INT64,
+        .name = name,
+        .scope = TN_NVTX_SCOPE_PROCESS,
+    };
+
+    return tool.make_counter != NULL ? tool.make_counter(tool.domain, &counter) : 0;
+}
+
+void tn_tool_count(uint64_t counter, uint64_t value)
+{
+    if (counter != 0)
+        tool.count(tool.domain, counter, (int64_t)value);
 }
 
 bool tn_tool_checks_memory(void)

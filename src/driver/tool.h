@@ -16,6 +16,14 @@
 /* Loads the tool, if the environment names a library that loads. Later calls do nothing. */
 void tn_tool_load(void);
 
+/* A range of the thread's time, such as a growth; ranges nest. name: of static storage. */
+void tn_tool_begin(const char *name);
+void tn_tool_end(void);
+
+/* A counter with this name, 0 where the tool has none; and its value from now on. */
+uint64_t tn_tool_make_counter(const char *name);
+void tn_tool_count(uint64_t counter, uint64_t value);
+
 /* Whether the tool checks memory: the tool takes heaps and regions. */
 bool tn_tool_checks_memory(void);
 

@@ -11,6 +11,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "claims/body.h"
+#include "driver/sanitizer.h"
 #include "driver/stream.h"
 #include "heap/arena_lock.h"
 #include "heap/provision.h"
@@ -94,6 +95,17 @@ static tarn_status grow(tarn_pool *pool, struct tn_heap *heap, uint64_t bytes, b
 
 enum { RECORDS_FOR_ALLOCATION = 4 }; /* two for chunks that change hands, two for the cut */
 
+/* Where a tool is told of blocks, 512 bytes or more lie between two of them, which no kernel may use. */
+static uint64_t bytes_for(const tarn_pool *pool, const struct tn_request *request)
+{
+    const bool apart = tn_gpu_is_linear(&pool->device->gpu) && !pool->in_host;
+
+    if (tn_pool_is_lone(pool))
+        return tn_lone_bytes(request->requested, request->alignment);
+    return tn_block_bytes_for(pool->rounding,
+                              request->requested + (apart ? TN_BLOCK_BYTES_MIN : 0));
+}
+
 /* Finds a FREE block for the attempt, or grows the heap by one; *start: an address in it. */
 static tarn_status find_or_grow(tarn_pool *pool, struct tn_heap *heap,
                                 const struct attempt *attempt, bool first, bool frugal,
@@ -101,8 +113,7 @@ static tarn_status find_or_grow(tarn_pool *pool, struct tn_heap *heap,
 {
     const struct tn_request *request = attempt->request;
     const uint64_t capture_id = request->order.capture_id;
-    const uint64_t room = tn_block_bytes_for(pool->rounding, request->requested) +
-                          request->alignment - TN_BLOCK_BYTES_MIN;
+    const uint64_t room = bytes_for(pool, request) + request->alignment - TN_BLOCK_BYTES_MIN;
     struct tn_arena *arena = heap->arena;
     struct tn_block *block = tn_heap_find(pool, heap, room);
 
@@ -137,8 +148,7 @@ static tarn_status try_allocate(tarn_pool *pool, const void *context, bool fruga
 {
     const struct attempt *attempt = context;
     const struct tn_request *request = attempt->request;
-    uint64_t bytes = tn_pool_is_lone(pool) ? tn_lone_bytes(request->requested, request->alignment)
-                                           : tn_block_bytes_for(pool->rounding, request->requested);
+    uint64_t bytes = bytes_for(pool, request);
     uint64_t capture_id = request->order.capture_id;
     struct tn_hold *hold = capture_id != 0 ? tn_hold_find(&pool->holds, capture_id) : NULL;
     /* Later a function of the program may have destroyed the stream: the handle may be another's. */

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "claims/usable.h"
+#include "driver/tool.h"
 #include "pools/device.h"
 #include "pools/pieces.h"
 #include "pools/trackers.h"
@@ -270,6 +271,7 @@ static void count_mapped(tarn_pool *pool, enum tn_heap_kind kind, uint64_t bytes
     (void)tn_metric_add(&metrics[TN_CHUNKS], kind, chunk_count);
     (void)tn_metric_add(&metrics[TN_CHUNK_BYTES], kind, bytes);
     tn_device_count_mapped(pool->device, pool->in_host, kind, bytes, chunk_count);
+    tn_tool_count(pool->counters.tool_counter, tn_pool_mapped_bytes(pool));
 }
 
 static void count_unmapped(tarn_pool *pool, const struct tn_chunk *chunk)
@@ -281,6 +283,7 @@ static void count_unmapped(tarn_pool *pool, const struct tn_chunk *chunk)
     tn_metric_remove(&metrics[TN_CHUNKS], kind, 1);
     tn_metric_remove(&metrics[TN_CHUNK_BYTES], kind, chunk->bytes);
     tn_device_count_unmapped(pool->device, pool->in_host, kind, chunk->bytes);
+    tn_tool_count(pool->counters.tool_counter, tn_pool_mapped_bytes(pool));
 }
 
 tarn_status tn_chunks_prepare(tarn_pool *pool, const struct tn_supply *supply)

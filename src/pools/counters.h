@@ -230,6 +230,7 @@ struct tn_pool_counters {
     bool risen; /* blocks became live since the lock was taken: their peaks are not found yet */
     struct tn_event events[TN_EVENTS];
     struct tn_pool_scrape scrapes[TARN_SCRAPERS];
+    uint64_t tool_counter; /* of mapped bytes, for a tool; 0: none; immutable */
 };
 
 /* Adds the arenas' counts since the last call to the pool's counters. awake: the first of

@@ -15,6 +15,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "driver/tool.h"
 #include "pools/arenas.h"
 #include "pools/device.h"
 #include "pools/handover.h"
@@ -251,7 +252,9 @@ tarn_status tn_heap_grow_undoable(tarn_pool *pool, struct tn_heap *heap, uint64_
         *growth = made;
         return TARN_OK;
     }
+    tn_tool_begin("tarn: grow");
     status = map_supply(pool, heap, &site, &supply, &made.mapped);
+    tn_tool_end();
     if (status == TARN_OK) {
         tn_growth_enter(pool, heap, run, made.mapped.end - made.mapped.begin);
         tn_segment_set_grower(segment, heap);

@@ -19,6 +19,7 @@
 #include "driver/mapping.h"
 #include "driver/open.h"
 #include "driver/sanitizer.h"
+#include "driver/tool.h"
 #include "heap/sequence.h"
 #include "pools/await.h"
 #include "pools/captures.h"
@@ -249,6 +250,7 @@ static tarn_status open_locked(int ordinal, const tarn_device_options *options, 
     TN_ASSERT(tn_lock_is_held(&process_lock));
     if (status == TARN_OK)
         status = tn_address_table_init();
+    tn_tool_load();
     if (status != TARN_OK)
         return status;
     for (device = open_devices; device != NULL; device = device->next) {

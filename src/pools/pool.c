@@ -8,6 +8,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "driver/tool.h"
 #include "heap/arena_lock.h"
 #include "pools/device.h"
 
@@ -73,6 +74,15 @@ static bool keep_tables(tarn_pool *pool, tarn_device *device)
            tn_blocks_add_tables(&pool->store, &device->history.tables);
 }
 
+static uint64_t make_tool_counter(const tarn_device *device, const tarn_pool *pool)
+{
+    char name[sizeof pool->name + 64];
+
+    (void)snprintf(name, sizeof name, "tarn device %d pool '%s': mapped bytes", device->gpu.ordinal,
+                   pool->name);
+    return tn_tool_make_counter(name);
+}
+
 tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *settings,
                            tarn_pool **pool)
 {
@@ -119,6 +129,7 @@ tarn_status tn_pool_create(tarn_device *device, const struct tn_pool_settings *s
                                     .gone = &device->gone_holds,
                                     .user_count = &device->user_hold_count};
     renew(made, idle_heaps);
+    made->counters.tool_counter = make_tool_counter(device, made);
     tn_lock_acquire(&device->lock);
     made->holds.pool_serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
     if (made->store.tables != NULL) {

@@ -2,6 +2,7 @@
 /* nvtx_abi.c -- asserts, while it is compiled, that abi/nvtx.h is NVTX's own ABI. It is built wherever
  * a toolkit with NVTX is installed, and has nothing to run. */
 #include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtCounters.h>
 #include <nvtx3/nvToolsExtMem.h>
 
 #include "abi/nvtx.h"
@@ -41,6 +42,14 @@ SAME(TN_NVTX_HEAP_UNREGISTER, NVTX3EXT_CBID_nvtxMemHeapUnregister);
 SAME(TN_NVTX_REGIONS_REGISTER, NVTX3EXT_CBID_nvtxMemRegionsRegister);
 SAME(TN_NVTX_REGIONS_UNREGISTER, NVTX3EXT_CBID_nvtxMemRegionsUnregister);
 SAME(TN_NVTX_REGIONS_NAME, NVTX3EXT_CBID_nvtxMemRegionsName);
+SAME(TN_NVTX_COUNTERS_MODULE, NVTX_EXT_COUNTERS_MODULEID);
+SAME(TN_NVTX_COUNTERS_COMPATIBLE, NVTX_EXT_COUNTERS_COMPATID);
+SAME(TN_NVTX_COUNTERS_FUNCTIONS, NVTX_EXT_COUNTERS_SLOT_COUNT);
+SAME(TN_NVTX_COUNTER_REGISTER, NVTX3EXT_CBID_nvtxCounterRegister);
+SAME(TN_NVTX_COUNTER_SAMPLE, NVTX3EXT_CBID_nvtxCounterSampleInt64);
+SAME(TN_NVTX_SCHEMA_INT64, NVTX_PAYLOAD_ENTRY_TYPE_INT64);
+SAME(TN_NVTX_SCOPE_PROCESS, NVTX_SCOPE_CURRENT_SW_PROCESS);
+SAME(TN_NVTX_EVENT_VERSION, NVTX_VERSION);
 SAME(TN_NVTX_USAGE_SUB_ALLOCATOR, NVTX_MEM_HEAP_USAGE_TYPE_SUB_ALLOCATOR);
 SAME(TN_NVTX_TYPE_VIRTUAL_ADDRESS, NVTX_MEM_TYPE_VIRTUAL_ADDRESS);
 SAME(TN_NVTX_REFERENCE_POINTER, NVTX_MEM_REGION_REF_TYPE_POINTER);
@@ -68,6 +77,20 @@ SAME_PLACE(tn_nvtx_extension, private_info, nvtxExtModuleInfo_t, extInfo);
 SAME(sizeof(tn_nvtx_addresses), sizeof(nvtxMemVirtualRangeDesc_t));
 SAME_PLACE(tn_nvtx_addresses, bytes, nvtxMemVirtualRangeDesc_t, size);
 SAME_PLACE(tn_nvtx_addresses, base, nvtxMemVirtualRangeDesc_t, ptr);
+SAME(sizeof(tn_nvtx_event), sizeof(nvtxEventAttributes_t));
+SAME_PLACE(tn_nvtx_event, version, nvtxEventAttributes_t, version);
+SAME_PLACE(tn_nvtx_event, bytes, nvtxEventAttributes_t, size);
+SAME_PLACE(tn_nvtx_event, payload, nvtxEventAttributes_t, payload);
+SAME_PLACE(tn_nvtx_event, message_type, nvtxEventAttributes_t, messageType);
+SAME_PLACE(tn_nvtx_event, message, nvtxEventAttributes_t, message);
+SAME(sizeof(tn_nvtx_counter), sizeof(nvtxCounterAttr_t));
+SAME_PLACE(tn_nvtx_counter, bytes, nvtxCounterAttr_t, structSize);
+SAME_PLACE(tn_nvtx_counter, schema, nvtxCounterAttr_t, schemaId);
+SAME_PLACE(tn_nvtx_counter, name, nvtxCounterAttr_t, name);
+SAME_PLACE(tn_nvtx_counter, description, nvtxCounterAttr_t, description);
+SAME_PLACE(tn_nvtx_counter, scope, nvtxCounterAttr_t, scopeId);
+SAME_PLACE(tn_nvtx_counter, semantics, nvtxCounterAttr_t, semantics);
+SAME_PLACE(tn_nvtx_counter, counter, nvtxCounterAttr_t, counterId);
 SAME(sizeof(tn_nvtx_heap), sizeof(nvtxMemHeapDesc_t));
 SAME_PLACE(tn_nvtx_heap, compatible, nvtxMemHeapDesc_t, extCompatID);
 SAME_PLACE(tn_nvtx_heap, bytes, nvtxMemHeapDesc_t, structSize);

@@ -61,8 +61,8 @@ TEST(told, a_block_is_allowed_to_its_last_byte_and_no_further)
         blocks[i] = alloc(sizes[i]);
     for (int i = 0; i < COUNT; i++) {
         expect_exact(blocks[i], sizes[i]);
-        if (sizes[i] % 512 != 0)
-            ck_assert(!allows(blocks[i] + sizes[i], 1));
+        ck_assert(!allows(blocks[i] + sizes[i], 1));
+        ck_assert(!allows(blocks[i] + sizes[i] + 511, 1)); /* nor between it and the next */
         OK(tarn_free(blocks[i]));
         ck_assert(!allows(blocks[i], 1));
         ck_assert(!allows(blocks[i] + sizes[i] - 1, 1));
@@ -291,13 +291,16 @@ TEST(opening, without_a_tool_is_refused)
 
 TEST(opening, needs_the_setting_beside_the_tool)
 {
+    void *block;
     tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
     tarn_device *device;
 
     fake_tool_use(&tool, NULL);
     test_start();
     OK(tarn_device_open(0, &options, &device));
-    ck_assert_uint_eq(fake_tool_look(&tool).loads, 0);
+    OK(tarn_malloc(device, 100, NULL, &block));
+    ck_assert_uint_eq(fake_tool_look(&tool).heaps, 0);
+    OK(tarn_free(block));
     OK(tarn_device_close(device));
 }
 

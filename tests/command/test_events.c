@@ -154,6 +154,26 @@ TEST(events, of_an_address_are_graphs_of_its_pools_and_the_last_replay_of_each)
     events_free(&events);
 }
 
+TEST(events, of_an_address_are_the_last_replays_of_many_graphs)
+{
+    enum { GRAPHS = 100, ROUNDS = 3 };
+    struct events events;
+    uint64_t graph = 1;
+
+    made_alloc(&writers[0], 1, address, 1);
+    for (uint64_t i = 0; i < GRAPHS * ROUNDS; i++) {
+        graph = graph * 6364136223846793005U % 1000003;
+        if (i % GRAPHS == 0)
+            graph = 1; /* the same graphs each time */
+        tn_note_put(&made.ring, TN_NOTE_GRAPH_REPLAYED, POOL, TN_OPERANDS(graph, i));
+    }
+    events = read_events(&(struct wanted){.most = 2000, .by_address = true, .address = address});
+    ck_assert_uint_eq(events.count, 1 + GRAPHS); /* the allocation, too */
+    for (uint64_t i = 1; i <= GRAPHS; i++)
+        ck_assert_uint_eq(events.all[i].note.operands[1], (ROUNDS - 1) * GRAPHS + i - 1);
+    events_free(&events);
+}
+
 TEST(events, of_an_address_is_the_memory_under_it)
 {
     struct events events;

@@ -220,7 +220,7 @@ static void expect_taken(struct model *m)
     EXPECT(m, m->limit_bytes == 0 || taken <= m->limit_bytes || taken <= m->taken_bytes,
            "the device has grown over its limit");
     m->taken_bytes = taken;
-    if (m->step % 8 != 0)
+    if (m->step % 8 != 0 || m->config.linear)
         return;
     WELL(m, tarn_host_stats(m->device, &host));
     taken += host.mapped_bytes.all.current + host.cached_bytes;

@@ -174,8 +174,8 @@ struct block *allocate(struct model *m, int pool, int stream, size_t bytes, size
     block.node_lane = NONE;
     block.is_exposed = capture != NULL || m->pools[block.pool].shares_captured;
     EXPECT(m, seen.address == block.address && seen.bytes == bytes, "the block is another");
-    EXPECT(m, seen.block_bytes == taken_for(m, bytes), "a block of %zu bytes takes %zu", bytes,
-           seen.block_bytes);
+    EXPECT(m, seen.block_bytes == taken_for(m, bytes + (m->config.linear ? 512 : 0)),
+           "a block of %zu bytes takes %zu", bytes, seen.block_bytes);
     EXPECT(m, m->pools[block.pool].is_released || seen.pool == m->pools[block.pool].handle,
            "block %llu on stream %d is in another pool than %d", (unsigned long long)block.serial,
            stream, block.pool);

@@ -220,6 +220,7 @@ void drain(struct model *m)
 void enter_call(struct model *m)
 {
     m->fault_fired = false;
+    m->must_not_wait = m->must_not_wait && !m->config.linear; /* frees wait there */
     m->waits_before = m->must_not_wait && m->owns_device ? wait_count() : 0;
     touch_relax(false);
     if (m->fault_planned)
@@ -290,10 +291,13 @@ bool is_declined(struct model *m, tarn_status status, const char *call)
 
 struct model_config model_config(const uint8_t head[MODEL_HEAD_BYTES])
 {
+    const bool linear = getenv("NVTX_INJECTION64_PATH") != NULL;
+
     return (struct model_config){
+        .linear = linear,
         .holds = head[0] % 4 != 0,
         .faults = head[1] % 3 == 0,
-        .tight = head[2] % 3 == 0,
+        .tight = head[2] % 3 == 0 && !linear,
         .large = head[3] % 8 == 0,
         .legacy = head[1] / 3 % 4 == 0,
         .per_thread = head[1] / 3 % 4 == 1,

@@ -44,6 +44,7 @@ enum {
 struct model_config {
     bool holds;      /* the simulated GPU works only when the model lets it: runs repeat exactly */
     bool faults;     /* driver calls are made to fail now and then */
+    bool linear;     /* a tool is told of blocks, whose memory is not mapped: TARN_CONF says so */
     bool tight;      /* little device memory, and pools with limits */
     bool large;      /* pools of many blocks, with few looks at all of their state */
     bool legacy;     /* one of the streams is the legacy default stream */

@@ -28,9 +28,9 @@ void do_new_pool(struct model *m)
     made.refuses_replays = chance(m, 4);
     options.replay_order = made.refuses_replays ? TARN_REPLAY_REFUSED : TARN_REPLAY_ORDERED;
     made.shares_captured = options.share_captured = chance(m, 6);
-    made.is_exportable = options.exportable = chance(m, 8);
-    made.is_for_rdma = options.gpu_direct_rdma = chance(m, 8);
-    if (m->device_count > 1 && chance(m, 4)) {
+    made.is_exportable = options.exportable = chance(m, 8) && !m->config.linear;
+    made.is_for_rdma = options.gpu_direct_rdma = chance(m, 8) && !m->config.linear;
+    if (m->device_count > 1 && chance(m, 4) && !m->config.linear) {
         made.has_peer = true;
         options.peers = peers;
         options.peer_count = below(m, 2) + 1;
@@ -73,7 +73,7 @@ void do_look_at_memory(struct model *m)
 {
     struct block *block = pick_block(m, is_any);
 
-    if (block != NULL)
+    if (block != NULL && !m->config.linear)
         expect_properties(m, block);
 }
 
@@ -82,7 +82,7 @@ void do_add_peer(struct model *m)
     int p = pick_pool(m);
     struct block *block = pick_block(m, is_any);
 
-    if (m->pools[p].is_shared)
+    if (m->pools[p].is_shared || m->config.linear)
         return;
     WELL(m, tarn_pool_add_peer(m->pools[p].handle, 0));
     REFUSED(m, TARN_ERR_INVALID_ARGUMENT, tarn_pool_add_peer(m->pools[p].handle, m->device_count));

@@ -23,6 +23,10 @@ struct fake_tool_facts {
     uint64_t heaps;
     uint64_t regions;
     uint64_t regions_added; /* in all */
+    uint64_t counters;      /* made */
+    uint64_t samples;       /* of all counters */
+    uint64_t ranges;        /* begun */
+    uint64_t open_ranges;   /* and not ended */
     uint64_t mistakes; /* a region outside heaps, over another one, or one that was not there */
 };
 
@@ -33,11 +37,17 @@ struct fake_tool {
     bool (*allows)(uint64_t address, uint64_t bytes);
     /* The region at or before the address, or else behind it; false: no heap has the address. */
     bool (*nearest)(uint64_t address, uint64_t *base, uint64_t *bytes);
+    /* The last value of the newest counter whose name has the text; false: none has, or no value. */
+    bool (*value)(const char *text, int64_t *value);
+    /* How many ranges with this name were begun. */
+    uint64_t (*count_ranges)(const char *name);
 };
 
 /* Makes the library the tool of devices opened from now on. how: what TARN_FAKE_TOOL says; NULL:
  * nothing. */
 void fake_tool_use(struct fake_tool *tool, const char *how);
+/* The tool that the environment names already; false: none. */
+bool fake_tool_find(struct fake_tool *tool);
 struct fake_tool_facts fake_tool_look(const struct fake_tool *tool);
 
 #endif

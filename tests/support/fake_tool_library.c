@@ -22,11 +22,22 @@ static uint64_t region_count;
 static struct fake_tool_facts facts;
 static char domain;
 
+enum { COUNTERS_MAX = 256, RANGES_MAX = 1024, NAME_BYTES = 128 };
+
+static struct {
+    char name[NAME_BYTES];
+    int64_t value;
+    bool has_value;
+} counters[COUNTERS_MAX];
+static char range_names[RANGES_MAX][NAME_BYTES]; /* of the first ones */
+
 int InitializeInjectionNvtx2(tn_nvtx_get_table get_table);
 int InitializeInjectionNvtxExtension(tn_nvtx_extension *extension);
 void fake_tool_facts(struct fake_tool_facts *to);
 bool fake_tool_allows(uint64_t address, uint64_t bytes);
 bool fake_tool_nearest(uint64_t address, uint64_t *base, uint64_t *bytes);
+bool fake_tool_value(const char *text, int64_t *value);
+uint64_t fake_tool_count_ranges(const char *name);
 
 static bool is(const char *how)
 {
@@ -154,6 +165,61 @@ static void unregister_regions(void *of, const tn_nvtx_ended_regions *batch)
     pthread_mutex_unlock(&lock);
 }
 
+static int push(void *of, const tn_nvtx_event *event)
+{
+    pthread_mutex_lock(&lock);
+    if (of != &domain || event->version != TN_NVTX_EVENT_VERSION || event->bytes != sizeof *event ||
+        event->message_type != TN_NVTX_MESSAGE_ASCII)
+        mistake("a range that is none", 0);
+    if (facts.ranges < RANGES_MAX)
+        (void)snprintf(range_names[facts.ranges], NAME_BYTES, "%s", event->message.ascii);
+    facts.ranges += 1;
+    facts.open_ranges += 1;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+static int pop(void *of)
+{
+    pthread_mutex_lock(&lock);
+    if (of != &domain || facts.open_ranges == 0)
+        mistake("no range ends", 0);
+    else
+        facts.open_ranges -= 1;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+static uint64_t make_counter(void *of, const tn_nvtx_counter *counter)
+{
+    uint64_t made = 0;
+
+    pthread_mutex_lock(&lock);
+    if (of != &domain || counter->bytes != sizeof *counter ||
+        counter->schema != TN_NVTX_SCHEMA_INT64 || counter->counter != 0)
+        mistake("a counter that is none", 0);
+    if (facts.counters < COUNTERS_MAX) {
+        (void)snprintf(counters[facts.counters].name, NAME_BYTES, "%s", counter->name);
+        facts.counters += 1;
+        made = facts.counters;
+    }
+    pthread_mutex_unlock(&lock);
+    return made;
+}
+
+static void sample(void *of, uint64_t counter, int64_t value)
+{
+    pthread_mutex_lock(&lock);
+    if (of != &domain || counter == 0 || counter > facts.counters) {
+        mistake("a sample of no counter", counter);
+    } else {
+        counters[counter - 1].value = value;
+        counters[counter - 1].has_value = true;
+        facts.samples += 1;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 static void *create_domain(const char *name)
 {
     return strcmp(name, "tarn") == 0 ? &domain : NULL;
@@ -163,8 +229,8 @@ int InitializeInjectionNvtx2(tn_nvtx_get_table get_table)
 {
     const tn_nvtx_callbacks *callbacks = get_table(TN_NVTX_TABLE_CALLBACKS);
     const tn_nvtx_version *version = get_table(TN_NVTX_TABLE_VERSION);
-    tn_nvtx_function **table;
-    unsigned count;
+    tn_nvtx_function **table = NULL;
+    unsigned count = 0;
 
     if (is("silent"))
         return 0;
@@ -174,7 +240,11 @@ int InitializeInjectionNvtx2(tn_nvtx_get_table get_table)
         callbacks->get(TN_NVTX_MODULE_DOMAINS, &table, &count) != 1 ||
         count != TN_NVTX_DOMAIN_FUNCTIONS || table[0] != NULL || table[count] != NULL)
         mistake("tables that are none", 0);
+    if (table == NULL)
+        return 0;
     *table[TN_NVTX_DOMAIN_CREATE] = (tn_nvtx_function)create_domain;
+    *table[TN_NVTX_DOMAIN_RANGE_PUSH] = (tn_nvtx_function)push;
+    *table[TN_NVTX_DOMAIN_RANGE_POP] = (tn_nvtx_function)pop;
     return is("core") ? 0 : 1;
 }
 
@@ -184,6 +254,11 @@ int InitializeInjectionNvtxExtension(tn_nvtx_extension *extension)
 
     if (is("silent"))
         return 0;
+    if (extension->module == TN_NVTX_COUNTERS_MODULE) {
+        functions[TN_NVTX_COUNTER_REGISTER] = (intptr_t)make_counter;
+        functions[TN_NVTX_COUNTER_SAMPLE] = (intptr_t)sample;
+        return 1;
+    }
     if (extension->module != TN_NVTX_MEMORY_MODULE || extension->bytes != sizeof *extension ||
         extension->compatible != TN_NVTX_MEMORY_COMPATIBLE || extension->part_count != 1 ||
         extension->parts[0].count != TN_NVTX_MEMORY_FUNCTIONS)
@@ -248,4 +323,28 @@ bool fake_tool_nearest(uint64_t address, uint64_t *base, uint64_t *bytes)
     }
     pthread_mutex_unlock(&lock);
     return found && least < UINT64_MAX;
+}
+
+bool fake_tool_value(const char *text, int64_t *value)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&lock);
+    for (uint64_t i = facts.counters; i > 0 && !found; i--) {
+        found = strstr(counters[i - 1].name, text) != NULL && counters[i - 1].has_value;
+        *value = counters[i - 1].value;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+uint64_t fake_tool_count_ranges(const char *name)
+{
+    uint64_t count = 0;
+
+    pthread_mutex_lock(&lock);
+    for (uint64_t i = 0; i < facts.ranges && i < RANGES_MAX; i++)
+        count += strcmp(range_names[i], name) == 0;
+    pthread_mutex_unlock(&lock);
+    return count;
 }

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "support/fake_tool.h"
+
 enum { EDGE_WORDS = 16, STRIDE_BYTES = 256 << 10 };
 
 static tn_cu_function kernel;
@@ -60,6 +62,22 @@ static void visit_word(struct visit *visit, size_t word)
         visit->words[word] = pattern(visit->next, word);
 }
 
+static struct fake_tool tool; /* where one is told of blocks */
+
+/* What a tool refuses of all that correct programs touch would be a false alarm. */
+static void ask_tool(const struct visit *visit, uint64_t bytes)
+{
+    if (tool.library == NULL || bytes == 0 || tool.allows((uint64_t)(uintptr_t)visit->words, bytes))
+        return;
+    pthread_mutex_lock(&lock);
+    has_mismatch = true;
+    (void)snprintf(mismatch, sizeof mismatch,
+                   "the tool refuses some of the %llu bytes of block %llu at 0x%llx",
+                   (unsigned long long)bytes, (unsigned long long)visit->serial,
+                   (unsigned long long)(uintptr_t)visit->words);
+    pthread_mutex_unlock(&lock);
+}
+
 static void touch_twin(const tarn_sim_launch *launch, void *const *params)
 {
     struct visit visit = {.is_bad = false};
@@ -74,6 +92,7 @@ static void touch_twin(const tarn_sim_launch *launch, void *const *params)
     memcpy(&visit.value, params[3], sizeof visit.value);
     memcpy(&visit.next, params[4], sizeof visit.next);
     memcpy(&visit.flags, params[5], sizeof visit.flags);
+    ask_tool(&visit, bytes);
     count = bytes / sizeof(uint32_t);
     last = count > EDGE_WORDS ? count - EDGE_WORDS : 0;
     for (size_t word = 0; word < count && word < EDGE_WORDS; word++)
@@ -104,6 +123,7 @@ void touch_start(void)
     ck_assert_int_eq(sim.register_kernel("tarn_test_touch", touch_twin), 0);
     CU_OK(cu.cuModuleLoadData(&module, kernel_ptx));
     CU_OK(cu.cuModuleGetFunction(&kernel, module, "tarn_test_touch"));
+    (void)fake_tool_find(&tool);
 }
 
 int touch_device_count(void)

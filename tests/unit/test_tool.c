@@ -116,3 +116,39 @@ TEST(telling, goes_on_without_a_domain)
     ck_assert_ptr_nonnull(heap);
     ck_assert_uint_eq(fake_tool_look(&tool).mistakes, 1); /* the tool has its own domain alone */
 }
+
+/* Tools get ranges and counters whether they check memory or not. */
+TEST(telling, ranges_and_counters_by_name)
+{
+    uint64_t counter;
+    int64_t value = 0;
+
+    fake_tool_use(&tool, "memory");
+    load();
+    tn_tool_begin("outer");
+    tn_tool_begin("inner");
+    ck_assert_uint_eq(fake_tool_look(&tool).open_ranges, 2);
+    tn_tool_end();
+    tn_tool_end();
+    ck_assert_uint_eq(fake_tool_look(&tool).open_ranges, 0);
+    ck_assert_uint_eq(tool.count_ranges("inner"), 1);
+    counter = tn_tool_make_counter("bytes of a pool");
+    ck_assert_uint_ne(counter, 0);
+    ck_assert(!tool.value("of a pool", &value));
+    tn_tool_count(counter, 12345);
+    ck_assert(tool.value("of a pool", &value));
+    ck_assert_int_eq(value, 12345);
+    ck_assert_uint_eq(fake_tool_look(&tool).mistakes, 0);
+}
+
+TEST(telling, no_tool_gets_no_ranges_and_no_counters)
+{
+    fake_tool_use(&tool, "silent");
+    load();
+    tn_tool_begin("range");
+    tn_tool_end();
+    ck_assert_uint_eq(tn_tool_make_counter("bytes"), 0);
+    tn_tool_count(0, 5);
+    ck_assert_uint_eq(fake_tool_look(&tool).ranges, 0);
+    ck_assert_uint_eq(fake_tool_look(&tool).counters, 0);
+}
