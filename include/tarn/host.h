@@ -45,10 +45,11 @@
 extern "C" {
 #endif
 
-/* Allocates page-locked memory from the device's default pool of the host. The address is aligned
- * to 512 bytes, and good for the process and for all devices alike. 0 bytes give TARN_OK and NULL.
- * The caller owns the block, and frees it by tarn_free or tarn_free_on. The calling thread needs no
- * context. The contents are undefined.
+/* Allocates page-locked memory from the device's default pool of the host. An open route may lead
+ * to another pool (tarn_begin_allocate_to_pool). The address is aligned to 512 bytes, and good for
+ * the process and for all devices alike. 0 bytes give TARN_OK and NULL. The caller owns the block,
+ * and frees it by tarn_free or tarn_free_on. The calling thread needs no context. The contents are
+ * undefined.
  *   INVALID_HANDLE    Not an open device.
  *   INVALID_ARGUMENT  address is NULL.
  *                     bytes is above 2^40.

@@ -273,6 +273,8 @@ TARN_API void tarn_pool_list_destroy(tarn_pool_list *list); /* NULL is allowed. 
  * tarn_malloc_aligned and tarn_calloc, on the allocating thread, under the lock of the routes. The
  * filter must not call Tarn: calls answer WRONG_STATE there, unless they need no more than a
  * stream's own memory. The filter returns, and leaves in no other way (status.h).
+ * Filters of routes to pools of the host are
+ * called by tarn_host_malloc alone, with the stream NULL.
  * stream: as the allocation was given it; (tarn_stream)2 instead of NULL if the device was opened
  * with TARN_NULL_STREAM_PER_THREAD. */
 typedef bool (*tarn_route_filter)(tarn_stream stream, void *user);
@@ -295,6 +297,8 @@ TARN_API bool tarn_filter_stream(tarn_stream stream, void *user);
 /* Opens a route, and gives its handle; end it with tarn_end_allocate_to_pool. Until then the pool
  * serves each tarn_malloc, tarn_malloc_aligned and tarn_calloc that the filter accepts. Several
  * routes may be open, to one pool or to many: the newest that accepts wins. A route holds its pool.
+ * A route to a pool of the host (host.h) serves tarn_host_malloc, and no other call. Its filter is
+ * tarn_filter_thread, or one of the program's: allocations of the host name no stream.
  *
  * Around a capture of your own, use the filter for a capture or for a stream. Tarn then knows which
  * frees of the pool's blocks belong to the capture, on any thread. For a thread's own default
@@ -309,7 +313,8 @@ TARN_API bool tarn_filter_stream(tarn_stream stream, void *user);
  *   INVALID_HANDLE    device or pool is not a valid handle.
  *   INVALID_ARGUMENT  filter or route is NULL.
  *                     The pool is of another device.
- *   WRONG_STATE       The pool is the default pool, or its memory is the host's (host.h).
+ *                     The filter has a stream, and the pool's memory is the host's (host.h).
+ *   WRONG_STATE       The pool is a default pool.
  *   LIMIT             64 routes are open.
  *   HOST_MEMORY, DEVICE_LOST, POISONED. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_begin_allocate_to_pool(tarn_device *device,

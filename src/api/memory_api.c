@@ -13,7 +13,6 @@
 #include "pools/labels.h"
 #include "pools/opening.h"
 #include "pools/pending.h"
-#include "pools/pieces.h"
 #include "pools/sweep.h"
 #include "tarn/host.h"
 #include "tarn/memory.h"
@@ -118,7 +117,8 @@ TN_HOT tarn_status tarn_pool_malloc(tarn_pool *pool, size_t bytes, size_t alignm
 }
 
 /* The first allocation of a device in page-locked memory. */
-static TN_RARE tarn_status make_host_pool(tarn_device *device, bool pieces, tarn_pool **pool)
+static TN_RARE tarn_status make_host_pool(tarn_device *device, enum tn_host_pool kind,
+                                          tarn_pool **pool)
 {
     tarn_status status;
     TN_CALL(call);
@@ -126,26 +126,41 @@ static TN_RARE tarn_status make_host_pool(tarn_device *device, bool pieces, tarn
     if (!tn_call_device(&call, device))
         return call.status;
     status = tn_call_enter(&call);
-    return status == TARN_OK
-               ? tn_device_host_pool(device, pieces ? TN_HOST_PIECES : TN_HOST_MAPPED, pool)
-               : status;
+    return status == TARN_OK ? tn_device_host_pool(device, kind, pool) : status;
+}
+
+/* While routes are open. */
+static TN_APART tarn_status host_malloc_routed(tarn_device *device, uint64_t bytes, void **address,
+                                               const void *caller, const void *frame)
+{
+    const uint32_t outer = tn_history_stack;
+    tarn_status status;
+
+    if (!tn_stacking_passes(&device->history.stacking, bytes))
+        (void)take_stack(device, bytes, caller, frame);
+    tn_stacking_own.caller = caller;
+    status = tn_serve_host_routed(device, bytes, address);
+    tn_history_stack = outer;
+    return tn_leave(status);
 }
 
 TN_HOT tarn_status tarn_host_malloc(tarn_device *device, size_t bytes, void **address)
 {
     tarn_pool *pool;
     tarn_status status;
-    bool pieces;
+    enum tn_host_pool kind;
 
     if (TN_UNLIKELY(!tn_is_device(device)))
         return tn_bad_handle("device");
     if (TN_UNLIKELY(address == NULL || bytes - 1 >= TN_REQUEST_BYTES_MAX))
         return allocate_nothing(bytes, TN_BLOCK_BYTES_MIN, address);
-    pieces = device->host.registers && bytes <= TN_PIECE_BYTES;
-    pool = atomic_load_explicit(&device->host.pools[pieces ? TN_HOST_PIECES : TN_HOST_MAPPED],
-                                memory_order_acquire);
+    if (TN_UNLIKELY(tn_route_is_any(&device->routes)))
+        return host_malloc_routed(device, bytes, address, TN_STACK_CALLER_HERE,
+                                  TN_STACK_FRAME_HERE);
+    kind = tn_host_pool_kind(device, bytes);
+    pool = atomic_load_explicit(&device->host.pools[kind], memory_order_acquire);
     if (TN_UNLIKELY(pool == NULL)) {
-        status = make_host_pool(device, pieces, &pool);
+        status = make_host_pool(device, kind, &pool);
         if (status != TARN_OK)
             return tn_leave(status);
     }

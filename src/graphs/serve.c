@@ -30,6 +30,7 @@
 #include "pools/host_pool.h"
 #include "pools/janitor.h"
 #include "pools/loans.h"
+#include "pools/opening.h"
 #include "pools/pending.h"
 #include "pools/pieces.h"
 #include "pools/proofs.h"
@@ -267,6 +268,29 @@ tarn_status tn_serve_news(tarn_device *device, tarn_pool *pool, uint64_t bytes, 
     if (pool != NULL && pool->in_host)
         return tn_host_pool_allocate(pool, bytes, alignment, address);
     return look_and_serve(device, pool, bytes, alignment, stream, address);
+}
+
+tarn_status tn_serve_host_routed(tarn_device *device, uint64_t bytes, void **address)
+{
+    struct tn_route_choice choice;
+    tarn_pool *pool = NULL;
+    tarn_status status;
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
+    status = tn_call_enter(&call);
+    if (status == TARN_OK)
+        status = tn_route_choose(device, NULL, TN_ORDER_HOST, &choice);
+    if (status == TARN_OK && choice.pool == NULL)
+        status = tn_device_host_pool(device, tn_host_pool_kind(device, bytes), &pool);
+    if (status != TARN_OK)
+        return status;
+    if (choice.pool == NULL)
+        return tn_host_pool_allocate(pool, bytes, TN_BLOCK_BYTES_MIN, address);
+    status = tn_host_pool_allocate_routed(choice.pool, bytes, address);
+    tn_pool_unpin(choice.pool);
+    return status;
 }
 
 /* Pieces that are ready are there for all pools of the device. */

@@ -42,6 +42,12 @@ TARN_MUST_CHECK tarn_status tn_serve_aligned(tarn_device *device, uint64_t bytes
 TARN_MUST_CHECK tarn_status tn_serve_news(tarn_device *device, tarn_pool *pool, uint64_t bytes,
                                           uint64_t alignment, tarn_stream stream, void **address);
 
+/* Serves memory of the host by the routes, of which some are open; from a default pool of the host
+ * where none accepts. bytes is not 0.
+ *   what tn_pool_allocate and tn_device_host_pool may answer; the rest as above */
+TARN_MUST_CHECK tarn_status tn_serve_host_routed(tarn_device *device, uint64_t bytes,
+                                                 void **address);
+
 /* The same where nothing is known yet. pool: NULL: the routes decide. */
 static TN_ALWAYS_INLINE tarn_status tn_serve(tarn_device *device, tarn_pool *pool, uint64_t bytes,
                                              uint64_t alignment, tarn_stream stream, void **address)

@@ -31,3 +31,13 @@ TN_HOT tarn_status tn_host_pool_allocate(tarn_pool *pool, uint64_t bytes, uint64
         return TARN_OK;
     return pin_and_allocate(pool, bytes, alignment, address);
 }
+
+tarn_status tn_host_pool_allocate_routed(tarn_pool *pool, uint64_t bytes, void **address)
+{
+    const struct tn_request request = {bytes, TN_BLOCK_BYTES_MIN, TN_ORDER_HOST};
+    TN_CALL(call);
+
+    TN_ASSERT(pool->in_host && bytes > 0);
+    return tn_call_allocation(&call, pool, true) ? tn_pool_allocate(pool, &request, NULL, address)
+                                                 : call.status;
+}

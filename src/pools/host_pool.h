@@ -24,5 +24,8 @@
  *   what tn_pool_allocate may answer; INVALID_HANDLE: the pool went meanwhile */
 TARN_MUST_CHECK tarn_status tn_host_pool_allocate(tarn_pool *pool, uint64_t bytes,
                                                   uint64_t alignment, void **address);
+/* The same for a pool that a route has led to, and pinned, whatever has become of its handle. */
+TARN_MUST_CHECK tarn_status tn_host_pool_allocate_routed(tarn_pool *pool, uint64_t bytes,
+                                                         void **address);
 
 #endif

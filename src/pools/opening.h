@@ -24,6 +24,12 @@ TARN_MUST_CHECK tarn_status tn_device_close(tarn_device *device);
 TARN_MUST_CHECK tarn_status tn_device_host_pool(tarn_device *device, enum tn_host_pool kind,
                                                 tarn_pool **pool);
 
+/* Which of them serves tarn_host_malloc. */
+static inline enum tn_host_pool tn_host_pool_kind(const tarn_device *device, uint64_t bytes)
+{
+    return device->host.registers && bytes <= TN_HOST_PIECE_BYTES ? TN_HOST_PIECES : TN_HOST_MAPPED;
+}
+
 /* Prepares the device for pools of registered memory: see tn_pieces_open. */
 TARN_MUST_CHECK tarn_status tn_device_open_pieces(tarn_device *device);
 

@@ -142,12 +142,12 @@ static tarn_status open_route(tarn_device *device, tarn_pool *pool, tarn_route_f
     if (pool->is_default)
         return tn_fail(TARN_ERR_WRONG_STATE, "the default pool serves what no route catches; a "
                                              "route needs a private pool");
-    if (pool->in_host)
-        return tn_fail(
-            TARN_ERR_WRONG_STATE,
-            "pool '%s' has memory of the host, which no route leads to: name the pool by "
-            "tarn_pool_malloc",
-            pool->name);
+    if (pool->in_host && (filter == tarn_filter_capture || filter == tarn_filter_stream))
+        return tn_fail(TARN_ERR_INVALID_ARGUMENT,
+                       "pool '%s' has memory of the host, and its allocations name no stream: the "
+                       "filter is to be tarn_filter_thread, or one of the program's",
+                       pool->name);
+    TN_ASSERT(!pool->in_host || !of_capture);
     made = tn_records_take(&route_records);
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a route");
@@ -448,7 +448,7 @@ static bool is_lasting(const struct tn_routes *routes, const tarn_route *route)
     if (route->filter != tarn_filter_capture)
         return false;
     while (routes->routes[--at] != route) {
-        if (!routes->routes[at]->of_capture)
+        if (!routes->routes[at]->of_capture && !routes->routes[at]->pool->in_host)
             return false;
     }
     return true;
@@ -458,6 +458,7 @@ tarn_status tn_route_choose(tarn_device *device, tarn_stream stream, struct tn_o
                             struct tn_route_choice *choice)
 {
     struct tn_routes *routes = &device->routes;
+    const bool host = tn_order_equal(order, TN_ORDER_HOST);
     bool accepted = false;
     tarn_status status = TARN_OK;
 
@@ -469,6 +470,8 @@ tarn_status tn_route_choose(tarn_device *device, tarn_stream stream, struct tn_o
     for (size_t i = routes->count; i-- > 0 && !accepted && status == TARN_OK;) {
         tarn_route *route = routes->routes[i];
 
+        if (route->pool->in_host != host)
+            continue;
         status = accepts(device, route, stream, order, &accepted);
         if (accepted && status == TARN_OK) {
             choice->pool = route->pool;

@@ -10,7 +10,8 @@
  * A capture's allocations on a stream go to the same arena again as long as the routes stay the
  * same, on two conditions. A route by the capture accepted the first allocation; and all newer
  * routes are those of tarn_captures, which never accept another capture. The arena is remembered
- * then, with the stamp of the routes, and the routes are not asked again.
+ * then, with the stamp of the routes, and the routes are not asked again. Newer routes to pools of
+ * the host change nothing: they accept allocations of the host alone.
  *
  * Locking: the ROUTES lock of the device. A counter of open routes is read without the lock: a
  * program without routes pays for a single load. */
@@ -53,7 +54,8 @@ struct tn_route_choice {
 void tn_routes_init(struct tn_routes *routes);
 void tn_routes_fini(struct tn_routes *routes);
 
-/* WRONG_STATE (the default pool), LIMIT, HOST_MEMORY */
+/* WRONG_STATE (the default pool), INVALID_ARGUMENT (a filter with a stream, and a pool of the host),
+ * LIMIT, HOST_MEMORY */
 TARN_MUST_CHECK tarn_status tn_route_begin(tarn_device *device, tarn_pool *pool,
                                            tarn_route_filter filter, void *user,
                                            tarn_route **route);
@@ -109,7 +111,8 @@ static inline bool tn_route_is_any(const struct tn_routes *routes)
     return atomic_load_explicit(&routes->open_count, memory_order_acquire) != 0;
 }
 
-/* Finds the newest route that accepts the allocation.
+/* Finds the newest route that accepts the allocation. Those to pools of the host accept allocations
+ * of TN_ORDER_HOST alone, and other routes all others.
  *   DEVICE_LOST, DRIVER: a route's stream could not be asked */
 TARN_MUST_CHECK tarn_status tn_route_choose(tarn_device *device, tarn_stream stream,
                                             struct tn_order order, struct tn_route_choice *choice);

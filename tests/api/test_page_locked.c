@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Page-locked memory of the host: pools in that location, and the default one of the device. */
+#include <pthread.h>
+
 #include "support/world.h"
 
 enum { WORDS = 1024 };
@@ -221,7 +223,91 @@ TEST(locked, the_default_pool_stays_with_its_device)
     REFUSE(TARN_ERR_WRONG_STATE, "default pool", tarn_pool_release(pool));
 }
 
-TEST(locked, no_route_and_no_capture_leads_there)
+/* Which pool serves, told by the pools' live blocks. */
+static void expect_host_malloc_in(tarn_pool *pool)
+{
+    const uint64_t live = test_stats(pool).live_count;
+    void *block = NULL;
+
+    OK(tarn_host_malloc(world.device, 4096, &block));
+    ck_assert_uint_eq(test_stats(pool).live_count, live + 1);
+    OK(tarn_free(block));
+    ck_assert_uint_eq(test_stats(pool).live_count, live);
+}
+
+static bool accept_without_a_stream(tn_cu_stream stream, void *user)
+{
+    *(int *)user += 1;
+    return stream == NULL;
+}
+
+static void *host_malloc_elsewhere(void *pool)
+{
+    expect_host_malloc_in(pool);
+    return NULL;
+}
+
+TEST(locked, a_route_leads_allocations_of_the_host_alone)
+{
+    tarn_pool *pool = private_pool("routed", 0);
+    tarn_pool *newer = private_pool("newer", 0);
+    tarn_route *routes[3] = {NULL};
+    pthread_t other;
+    void *block;
+    int calls = 0;
+
+    OK(tarn_begin_allocate_to_pool(world.device, pool, tarn_filter_thread, NULL, &routes[0]));
+    expect_host_malloc_in(pool);
+    ck_assert_int_eq(pthread_create(&other, NULL, host_malloc_elsewhere, host_pool()), 0);
+    ck_assert_int_eq(pthread_join(other, NULL), 0);
+    block = test_malloc(4096); /* of the device */
+    ck_assert_uint_eq(test_stats(world.default_pool).live_count, 1);
+    OK(tarn_begin_allocate_to_pool(world.device, world.pool, tarn_filter_thread, NULL, &routes[1]));
+    expect_host_malloc_in(pool);
+    OK(tarn_free(block));
+    block = test_malloc(4096);
+    ck_assert_uint_eq(test_stats(world.pool).live_count, 1);
+    OK(tarn_free(block));
+    OK(tarn_begin_allocate_to_pool(world.device, newer, accept_without_a_stream, &calls,
+                                   &routes[2]));
+    expect_host_malloc_in(newer);
+    ck_assert_int_eq(calls, 1);
+    OK(tarn_free(test_malloc(4096)));
+    ck_assert_int_eq(calls, 1); /* not for the device's */
+    STATUS(TARN_ERR_BUSY, tarn_pool_destroy(pool));
+    OK(tarn_pool_release(newer)); /* the route keeps it */
+    OK(tarn_host_malloc(world.device, 4096, &block));
+    ck_assert_int_eq(calls, 2);
+    OK(tarn_free(block));
+    for (int i = 2; i >= 0; i--)
+        OK(tarn_end_allocate_to_pool(routes[i]));
+    expect_host_malloc_in(host_pool());
+    OK(tarn_pool_destroy(pool));
+}
+
+/* Routes of captures are not asked for the host's memory, nor do routes to the host serve captures. */
+TEST(locked, routes_to_the_host_leave_captures_alone)
+{
+    tarn_pool *pool = private_pool("routed", 0);
+    tarn_route *route = NULL;
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_GLOBAL);
+    void *block = test_alloc(world.pool, 4096, world.stream);
+    tarn_graph *graph;
+
+    OK(tarn_free(block));
+    expect_host_malloc_in(host_pool());
+    OK(tarn_begin_allocate_to_pool(world.device, pool, tarn_filter_thread, NULL, &route));
+    expect_host_malloc_in(pool);
+    OK(tarn_malloc(world.device, 4096, world.stream, &block));
+    ck_assert_uint_eq(test_stats(world.pool).live_count, 1);
+    OK(tarn_free(block));
+    OK(tarn_end_allocate_to_pool(route));
+    graph = test_capture_end(capture);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_pool_destroy(pool));
+}
+
+TEST(locked, no_stream_and_no_capture_leads_there)
 {
     tarn_pool *pool = private_pool("host", 0);
     tarn_capture *capture = UNTOUCHED;
@@ -230,8 +316,12 @@ TEST(locked, no_route_and_no_capture_leads_there)
     size_t bytes = 7;
     tn_cu_graph raw;
 
-    REFUSE(TARN_ERR_WRONG_STATE, "no route",
-           tarn_begin_allocate_to_pool(world.device, pool, tarn_filter_thread, NULL, &route));
+    REFUSE(
+        TARN_ERR_INVALID_ARGUMENT, "tarn_filter_thread",
+        tarn_begin_allocate_to_pool(world.device, pool, tarn_filter_capture, world.stream, &route));
+    REFUSE(
+        TARN_ERR_INVALID_ARGUMENT, "name no stream",
+        tarn_begin_allocate_to_pool(world.device, pool, tarn_filter_stream, world.stream, &route));
     REFUSE(TARN_ERR_WRONG_STATE, "without a route",
            tarn_capture_begin(pool, world.stream, NULL, &capture));
     test_begin_capture(world.stream, TN_CU_CAPTURE_MODE_GLOBAL);

@@ -12,6 +12,7 @@ enum { WORDS = 256 };
 
 static uint32_t *output; /* of POOL */
 static uint32_t *input;  /* of the host, in a graph; NULL: freed */
+static bool routed;      /* to OTHER_POOL */
 
 static void write_words(uint32_t *words, uint32_t value)
 {
@@ -54,6 +55,22 @@ static void copy(void)
     STEP(NOTE, tarn_free_on(other, MAIN));
     fault_dead(other);
     STEP(HOST_ROOM, tarn_pool_reserve(OTHER_POOL, 32 * MIB, MAIN));
+}
+
+/* A route leads allocations of the host to the private pool. */
+static void follow_route(void)
+{
+    uint32_t *words;
+
+    STEP(MAKE, tarn_begin_allocate_to_pool(DEVICE, OTHER_POOL, tarn_filter_thread, NULL,
+                                           &fault.out.routes[0]));
+    routed = true;
+    STEP(HOST_ROOM, tarn_host_malloc(DEVICE, 2 * MIB, &fault.out.address));
+    words = fault_taken(OTHER_POOL, 2 * MIB);
+    write_words(words, 2);
+    FREE(words);
+    STEP(0, tarn_end_allocate_to_pool(fault.out.routes[0]));
+    routed = false;
 }
 
 /* One input is freed in the capture, and one behind it. */
@@ -150,6 +167,9 @@ static void give_back(void)
 
 static void end_own(void)
 {
+    if (routed)
+        END(tarn_end_allocate_to_pool(fault.out.routes[0]));
+    routed = false;
     fault_abort(&fault.out.capture);
 }
 
@@ -158,7 +178,8 @@ int main(void)
     static const struct fault_scenario host = {
         .name = "page-locked memory",
         .settings = {{"TARN_SIM_DEVICES", "2"}, {"TARN_SIM_POISON", "0"}},
-        .parts = {open_pools, copy, capture, take_and_restore, register_some, give_back},
+        .parts = {open_pools, copy, follow_route, capture, take_and_restore, register_some,
+                  give_back},
         .ends = end_own,
     };
 

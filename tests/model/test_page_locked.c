@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Random allocations, frees, copies, captures and replays with page-locked memory, beside an oracle that
  * knows one thing: what a copy reads is what its block had, whatever has become of the block since.
- * Whoever gets memory overwrites it at once. The simulated device works only when the test lets it, so
+ * Whoever gets memory overwrites it at once. Checkpoints of a pool of the device keep their bytes in
+ * page-locked memory, and go while it is being copied. The simulated device works only when the test lets it, so
  * each copy that was named comes late. TARN_LOCKED_STEPS is the length of a run, TARN_LOCKED_SEED the
  * first run's seed. */
 #include <stdio.h>
@@ -18,6 +19,7 @@ enum {
     POOLS = 3,
     STEPS = 6000,
     RUNS = 3,
+    SAVED_WORDS = 16 * 1024,
 };
 
 struct block {
@@ -51,7 +53,9 @@ static struct {
     struct graph graphs[GRAPHS];
     tarn_capture *capture; /* on the first stream; NULL: none */
     struct graph *captured;
-    bool is_strict; /* the capture: no thread waits for the device meanwhile */
+    tarn_pool *saved_pools[2]; /* of the device */
+    uint32_t *saved[2];        /* a block of each, of SAVED_WORDS, which checkpoints have */
+    bool is_strict;            /* the capture: no thread waits for the device meanwhile */
     uint64_t capture_count;
 } run;
 
@@ -142,6 +146,18 @@ static void write_ends(struct block *block, uint64_t value)
     block->words[block->bytes / sizeof *block->words - 1] = value;
 }
 
+/* By a route to the pool, which the calling thread has for this allocation alone. */
+static void allocate_routed(tarn_pool *pool, size_t bytes, void **address)
+{
+    const uint64_t live = test_stats(pool).live_count;
+    tarn_route *route = NULL;
+
+    OK(tarn_begin_allocate_to_pool(world.device, pool, tarn_filter_thread, NULL, &route));
+    OK(tarn_host_malloc(world.device, bytes, address));
+    OK(tarn_end_allocate_to_pool(route));
+    ck_assert_uint_eq(test_stats(pool).live_count, live + 1);
+}
+
 static struct block *allocate(void)
 {
     struct block *block = pick(false);
@@ -153,6 +169,8 @@ static struct block *allocate(void)
     block->bytes = 16 + below(most) / 8 * 8;
     if (below(2) == 0)
         OK(tarn_host_malloc(world.device, block->bytes, &address));
+    else if (below(4) == 0)
+        allocate_routed(run.pools[1 + below(POOLS - 1)], block->bytes, &address);
     else
         OK(tarn_pool_malloc(run.pools[below(POOLS)], block->bytes, 0, NULL, &address));
     block->words = address;
@@ -219,6 +237,32 @@ static void do_copy(void)
     run.job_count += 1;
     copy(stream, block, job);
     name(block, stream);
+}
+
+/* Writes the saved block, takes a checkpoint, writes the block again, and restores: all on a stream
+ * that has not begun. What is copied behind it is what was written first. */
+static void do_contents(void)
+{
+    tn_cu_stream stream = run.streams[1];
+    const uint32_t value = (uint32_t)(run.last_value += 1);
+    const size_t which = below(2);
+    uint32_t *saved = run.saved[which];
+    tarn_checkpoint *checkpoint = NULL;
+    struct job *job;
+
+    if (run.job_count == JOBS)
+        drain();
+    test_set_words(stream, saved, value, SAVED_WORDS);
+    OK(tarn_checkpoint_take(run.saved_pools[which], TARN_CONTENTS_HOST, stream, &checkpoint));
+    test_set_words(stream, saved, 0xbad, SAVED_WORDS);
+    OK(tarn_checkpoint_restore(checkpoint, stream, NULL));
+    OK(tarn_checkpoint_destroy(checkpoint)); /* its memory is used, and waits */
+    job = &run.jobs[run.job_count];
+    job->to = result_of(NULL, run.job_count);
+    job->value = value * UINT64_C(0x100000001);
+    run.job_count += 1;
+    test_copy(stream, job->to, saved, sizeof job->value);
+    test_copy(stream, job->to + 1, saved + SAVED_WORDS - 2, sizeof job->value);
 }
 
 static void do_begin(void)
@@ -311,8 +355,9 @@ static void do_look(void)
 static void step(void)
 {
     static void (*const steps[])(void) = {
-        do_allocate, do_allocate,      do_free,          do_copy, do_copy,    do_begin, do_begin,
-        do_replay,   do_captured_copy, do_captured_copy, do_end,  do_destroy, do_drain, do_look,
+        do_allocate,      do_allocate, do_free,     do_copy,   do_copy,
+        do_begin,         do_begin,    do_contents, do_replay, do_captured_copy,
+        do_captured_copy, do_end,      do_destroy,  do_drain,  do_look,
     };
 
     steps[below(sizeof steps / sizeof steps[0])]();
@@ -330,6 +375,11 @@ static void begin(uint64_t seed)
     options.location = TARN_LOCATION_REGISTERED;
     run.pools[2] = test_pool_with(&options);
     OK(tarn_host_pool(world.device, &run.pools[0]));
+    for (size_t i = 0; i < 2; i++) {
+        run.saved_pools[i] = test_pool("saved");
+        run.saved[i] =
+            test_alloc(run.saved_pools[i], SAVED_WORDS * sizeof *run.saved[i], world.side);
+    }
     run.streams[0] = world.stream;
     run.streams[1] = world.side;
     OK(tarn_host_malloc(world.device, 2 * (JOBS + GRAPHS * INPUTS) * sizeof(uint64_t), &address));
@@ -352,6 +402,10 @@ static void end(void)
             OK(tarn_free(run.blocks[i].words));
     }
     OK(tarn_free(run.results));
+    for (size_t i = 0; i < 2; i++) {
+        OK(tarn_free(run.saved[i]));
+        OK(tarn_pool_destroy(run.saved_pools[i]));
+    }
     test_wait_for_all();
     test_await_destructors(0);
     OK(tarn_device_collect(world.device));
@@ -381,4 +435,5 @@ TEST_LOOP(locked, a_copy_reads_what_its_block_had, 0, RUNS)
         step();
     end();
     ck_assert_uint_gt(run.capture_count, count / 100);
+    printf("%llu captures\n", (unsigned long long)run.capture_count);
 }

@@ -69,8 +69,10 @@ bool pairs_need(tarn_status status, const char *call)
 {
     if (status == TARN_OK)
         return true;
+    /* DRIVER: a growth maps at an address that the driver did not unmap just now. */
     if (!pairs_is_well() &&
-        (status == TARN_ERR_DEVICE_LOST || (status == TARN_ERR_POISONED && pw.is_poisoned))) {
+        (status == TARN_ERR_DEVICE_LOST ||
+         (pw.is_poisoned && (status == TARN_ERR_POISONED || status == TARN_ERR_DRIVER)))) {
         pw.health = PAIRS_LOST;
         return false;
     }

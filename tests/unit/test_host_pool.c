@@ -3,6 +3,7 @@
 #include "pools/arena_table.h"
 #include "pools/host_pool.h"
 #include "pools/opening.h"
+#include "pools/route.h"
 #include "support/liar.h"
 #include "unit/unit.h"
 
@@ -109,4 +110,25 @@ TEST(host, where_nothing_can_be_registered_one_pool_serves_all)
     device->gpu.driver = honest;
     ck_assert_ptr_eq(small, pool);
     OK(tarn_device_close(device)); /* which ends the pool once */
+}
+
+/* A route holds its pool: the handle may be gone. */
+TEST(host, a_routed_allocation_asks_for_no_handle)
+{
+    tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
+    tarn_pool *released = NULL;
+    tarn_route *route = NULL;
+    void *address = NULL;
+
+    options.location = TARN_LOCATION_HOST;
+    OK(tarn_pool_create(device, &options, &released));
+    OK(tn_route_begin(device, released, tarn_filter_thread, NULL, &route));
+    OK(tarn_pool_release(released));
+    STATUS(TARN_ERR_INVALID_HANDLE,
+           tn_host_pool_allocate(released, 4096, TN_BLOCK_BYTES_MIN, &address));
+    OK(tn_host_pool_allocate_routed(released, 4096, &address));
+    ck_assert_ptr_eq(atomic_load(&chunk_of(address)->arena),
+                     tn_arena_seek(released, TN_ORDER_HOST));
+    OK(tarn_free(address));
+    ck_assert(tn_route_end(device, route));
 }
