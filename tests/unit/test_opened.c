@@ -15,12 +15,11 @@ static tarn_connection *producer;
 static tarn_connection *consumer;
 static struct test_gate gate;
 
-static void connect_here(void)
+static void connect_on_device(void)
 {
     tarn_pool_options options = TARN_POOL_OPTIONS_INIT;
     char name[56];
 
-    device = unit_device();
     options.flags = TARN_POOL_SHARED;
     OK(tarn_pool_create(device, &options, &pool));
     stream = test_stream();
@@ -32,8 +31,25 @@ static void connect_here(void)
     OK(tarn_listener_accept(listener, &producer));
 }
 
+static void connect_here(void)
+{
+    device = unit_device();
+    connect_on_device();
+}
+
+static void connect_without_cache(void)
+{
+    tarn_device_options options = TARN_DEVICE_OPTIONS_INIT;
+
+    test_start();
+    options.import_cache_limit_bytes = TARN_NO_CACHE;
+    OK(tarn_device_open(0, &options, &device));
+    connect_on_device();
+}
+
 SUITE("shares opened by streams")
 GROUP(opened, connect_here)
+GROUP(unkept, connect_without_cache)
 
 /* The producer's own word comes behind the one that the consumer's stream waits for. */
 static void synchronize_both(void)
@@ -282,4 +298,28 @@ TEST(opened, a_stream_that_gets_no_word_changes_nothing)
     OK(tarn_listener_destroy(listener));
     OK(tarn_pool_destroy(pool));
     OK(tarn_device_close(device));
+}
+
+/* Opens a share and closes it; returns how many mappings are left. */
+static uint64_t count_left(void)
+{
+    struct tn_share share;
+    void *block = shared(stream, &share);
+
+    OK(tn_share_close(consumer, open_on(other, &share), NULL));
+    synchronize_both();
+    OK(tarn_free(block));
+    return atomic_load(&device->imports.mapped_count);
+}
+
+TEST(opened, a_mapping_stays_for_the_next_share)
+{
+    ck_assert_uint_eq(count_left(), 1);
+    close_all();
+}
+
+TEST(unkept, a_mapping_goes_with_its_last_share)
+{
+    ck_assert_uint_eq(count_left(), 0);
+    close_all();
 }
