@@ -80,6 +80,7 @@ typedef enum tarn_history_stacks {
  *   per_process_memory_fraction         memory_fraction: a number from 0 to 1; 0: no limit.
  *   cache_limit_bytes                   A size; 0: 256 MiB; or none: no cache.
  *   pinned_cache_limit_bytes            A size; 0: 256 MiB; or none: no cache.
+ *   import_cache_limit_bytes            A size; 0: 64 GiB; or none: no cache.
  *   region_bytes                        A size, in the option's range.
  *   unrouted                            adopt, refuse or allow.
  *   null_stream                         legacy or per_thread.
@@ -171,6 +172,10 @@ typedef struct tarn_device_options {
     /* How many threads touch memory that is to be registered: a power of two up to 128; 0: as many
      * as the process may run at once, up to 16. They end when the device is closed. */
     size_t pinned_num_register_threads;
+
+    /* Mappings of other processes' memory that no open share uses stay for the next one, up to so
+     * many bytes; 0: 64 GiB; TARN_NO_CACHE: none. The one with the oldest use goes first. */
+    size_t import_cache_limit_bytes;
 
     /* For finding mistakes, under compute-sanitizer --nvtx yes: it is told of each block, and names
      * the block that a kernel passes the end of, or uses after its free. Pools have memory that is

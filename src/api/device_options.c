@@ -132,6 +132,13 @@ static bool read_pinned_cache_limit(struct tn_words value, void *settings)
     return read_bytes_or_none(value, &options->pinned_cache_limit_bytes);
 }
 
+static bool read_import_cache_limit(struct tn_words value, void *settings)
+{
+    tarn_device_options *options = settings;
+
+    return read_bytes_or_none(value, &options->import_cache_limit_bytes);
+}
+
 static bool read_move_limit(struct tn_words value, void *settings)
 {
     tarn_device_options *options = settings;
@@ -318,6 +325,7 @@ static const struct tn_conf_key keys[] = {
     {"per_process_memory_fraction", read_fraction, "a number from 0 to 1; 0: no limit"},
     {"cache_limit_bytes", read_cache_limit, CACHE_RULE},
     {"pinned_cache_limit_bytes", read_pinned_cache_limit, CACHE_RULE},
+    {"import_cache_limit_bytes", read_import_cache_limit, CACHE_RULE},
     {"pinned_use_cuda_host_register", read_registers, "True or False"},
     {"pinned_num_register_threads", read_register_threads, "0, or a power of two up to 128"},
     {"region_bytes", read_region, REGION_RULE ", as 64G or a number of bytes"},

@@ -189,7 +189,8 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
                          tn_cache_bytes(options->cache_limit_bytes, TN_CACHE_BYTES_DEFAULT), false);
     device->cache.history = tn_device_ring(device);
     init_host_side(device, options);
-    tn_imports_init(&device->imports, &device->gpu, TN_IMPORTS_BYTES_DEFAULT);
+    tn_imports_init(&device->imports, &device->gpu,
+                    tn_cache_bytes(options->import_cache_limit_bytes, TN_IMPORTS_BYTES_DEFAULT));
     tn_lock_init(&device->lock, TN_RANK_DEVICE);
     tn_lock_init(&device->growing, TN_RANK_GROW);
     tn_lock_init(&device->graphs_lock, TN_RANK_GRAPHS);

@@ -101,6 +101,7 @@ const char *const fuzz_words[] = {
     "per_process_memory_fraction:",
     "cache_limit_bytes:",
     "pinned_cache_limit_bytes:",
+    "import_cache_limit_bytes:",
     "pinned_use_cuda_host_register:",
     "pinned_num_register_threads:",
     "region_bytes:",

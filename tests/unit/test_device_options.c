@@ -98,6 +98,8 @@ TEST(device_options, each_key_sets_its_option)
     ck_assert_int_eq(options.unrouted, TARN_UNROUTED_ALLOW);
     OK(tn_device_options_override(&options, "unrouted:adopt"));
     ck_assert_int_eq(options.unrouted, TARN_UNROUTED_ADOPT);
+    OK(override("import_cache_limit_bytes:64M"));
+    ck_assert_uint_eq(options.import_cache_limit_bytes, 64 * MIB);
     OK(override("move_limit_bytes:64M"));
     ck_assert_uint_eq(options.move_limit_bytes, 64 * MIB);
     OK(tn_device_options_override(&options, "move_limit_bytes:none"));
@@ -167,6 +169,7 @@ static const char *const wrong[][3] = {
     {"cache_limit_bytes", "lots", "a number of bytes"},
     {"cache_limit_bytes", "None", "or none: no cache"},
     {"pinned_cache_limit_bytes", "lots", "a number of bytes"},
+    {"import_cache_limit_bytes", "lots", "a number of bytes"},
     {"move_limit_bytes", "None", "or none: no moves"},
     {"history_bytes", "65535", "from 64 KiB to 64 GiB"},
     {"history_bytes", "65G", "from 64 KiB to 64 GiB"},
@@ -258,7 +261,8 @@ TEST(device_options, a_key_that_is_none_is_named_beside_those_that_are)
         unit_expect_sentence(key);
         unit_expect_sentence(
             "limit_bytes, per_process_memory_fraction, cache_limit_bytes, "
-            "pinned_cache_limit_bytes, pinned_use_cuda_host_register, pinned_num_register_threads, "
+            "pinned_cache_limit_bytes, import_cache_limit_bytes, pinned_use_cuda_host_register, "
+            "pinned_num_register_threads, "
             "region_bytes, unrouted, null_stream, move_limit_bytes, "
             "history_bytes, history_stacks, history_sample_bytes, overrun_alignment, sanitizer, roundup_power2_divisions, graph_capture_record_stream_reuse, expandable_segments, backend");
     }
