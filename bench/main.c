@@ -48,6 +48,7 @@ static const struct row {
      bench_row_recorded},
     {"pinned_recorded", "traces of page-locked memory (--trace): an event at a time; memory taken",
      bench_row_pinned_recorded},
+    {"symmetric", "groups of processes, and memory that all of them have", bench_row_symmetric},
     {"words", "streams of several processes that wait for each other's words", bench_row_words},
     {"lives", "objects made, used and ended, again and again: time and memory", bench_row_lives},
     {"fits", "which free block is taken (--trace): a model of eight fits", bench_row_fits},
