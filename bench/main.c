@@ -49,6 +49,7 @@ static const struct row {
     {"pinned_recorded", "traces of page-locked memory (--trace): an event at a time; memory taken",
      bench_row_pinned_recorded},
     {"share", "blocks shared with another process, and what each side pays", bench_row_share},
+    {"symmetric", "groups of processes, and memory that all of them have", bench_row_symmetric},
     {"words", "streams of several processes that wait for each other's words", bench_row_words},
     {"lives", "objects made, used and ended, again and again: time and memory", bench_row_lives},
     {"fits", "which free block is taken (--trace): a model of eight fits", bench_row_fits},

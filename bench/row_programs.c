@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rows of several processes: order by words (words.c), and shared memory (shares.c). Each is a
- * program beside this one, since its processes are forked before the driver is loaded. The driver
- * is the same. A program prints a line for each figure: a number, its unit, what was measured. */
+/* Rows of several processes: order by words (words.c), shared memory (shares.c), and symmetric
+ * memory (ranks.c). Each is a program beside this one, since its processes are forked before the
+ * driver is loaded. The driver is the same. A program prints a line for each figure: a number, its unit, what was measured. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,4 +83,9 @@ void bench_row_words(const struct bench *bench)
 void bench_row_share(const struct bench *bench)
 {
     run(bench, "share", "tarn_shares");
+}
+
+void bench_row_symmetric(const struct bench *bench)
+{
+    run(bench, "symmetric", "tarn_ranks");
 }

@@ -47,6 +47,7 @@ void bench_row_contents(const struct bench *bench);        /* row_contents.c */
 void bench_row_devices(const struct bench *bench);         /* row_devices.c */
 void bench_row_pinned_recorded(const struct bench *bench); /* row_pinned_recorded.c */
 void bench_row_share(const struct bench *bench);           /* row_programs.c */
+void bench_row_symmetric(const struct bench *bench);       /* row_programs.c */
 void bench_row_words(const struct bench *bench);           /* row_programs.c */
 
 #endif

@@ -110,7 +110,7 @@ TEST(calls, another_thread_is_in_a_collective)
     do { /* the thread's call uses the group */
         STATUS(TARN_ERR_BUSY, tarn_group_destroy(with.groups[0]));
     } while (strstr(tarn_last_error(), "a call uses") == NULL && test_pause(deadline));
-    (void)usleep(50000);
+    (void)usleep(500000);
     STATUS(TARN_ERR_BUSY, tarn_symmetric_create(with.groups[0], MIB, &made));
     STATUS(TARN_ERR_BUSY, tarn_symmetric_reserve(with.pools[0], 4 * MIB, 0));
     STATUS(TARN_ERR_BUSY, tarn_symmetric_collect(with.pools[0], 0));
@@ -125,7 +125,7 @@ TEST(calls, a_pool_in_a_collective_does_not_end)
     pthread_t thread;
 
     ck_assert_int_eq(pthread_create(&thread, NULL, collect, NULL), 0);
-    (void)usleep(200000);
+    (void)usleep(1000000);
     STATUS(TARN_ERR_BUSY, tarn_symmetric_destroy(with.pools[0]));
     OK(tarn_symmetric_collect(with.pools[1], TEST_RANK_NS));
     ck_assert_int_eq(pthread_join(thread, NULL), 0);

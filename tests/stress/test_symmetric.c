@@ -244,6 +244,7 @@ static void be_one_of_many(struct test_rank *rank)
     for (unsigned int i = 0; i < rank->seed; i++)
         MUST_BE(rank, TARN_OK, tarn_group_barrier(rank->group, 0, rank->stream));
     reduce_once(rank);
+    MUST_BE(rank, TARN_OK, tarn_group_meet(rank->group, TEST_RANK_NS)); /* nobody's stream waits */
     if (rank->number == rank->world - 1)
         _exit(0);
     MUST_BE(rank, TARN_ERR_PEER_LOST, tarn_group_meet(rank->group, TEST_RANK_NS));
