@@ -180,6 +180,7 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     device->cache.history = tn_device_ring(device);
     init_host_side(device, options);
     tn_imports_init(&device->imports, &device->gpu, TN_IMPORTS_BYTES_DEFAULT);
+    device->imports.history = tn_device_ring(device);
     tn_pinned_set_limit(&device->gpu,
                         tn_cache_bytes(options->pinned_cache_limit_bytes, TN_PINNED_CACHE_BYTES));
     tn_lock_init(&device->lock, TN_RANK_DEVICE);
