@@ -77,6 +77,8 @@ typedef struct tarn_listener_options {
     size_t lease_slots;
     /* Chunks that a connection has at a time, at most 16384; 0: 4096. */
     size_t chunk_slots;
+    /* How long a share of tarn_share_offer serves; 0: a minute. */
+    uint64_t token_ns;
 } tarn_listener_options;
 
 #define TARN_LISTENER_OPTIONS_INIT TARN_SIZED(tarn_listener_options)
@@ -212,6 +214,28 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_share_block(tarn_connection *connectio
 TARN_API TARN_MUST_CHECK tarn_status tarn_share_block_on(tarn_connection *connection, void *address,
                                                          tarn_stream stream, tarn_share *share);
 
+/* Offers a block to the first process that opens the share, which needs no connection yet. The
+ * share serves once, and for the listener's token_ns. Until then the block has no lease: if it is
+ * freed, the share serves nobody. The listener's policy says who may connect.
+ *   INVALID_HANDLE
+ *   INVALID_ARGUMENT  share is NULL, or the block of another device.
+ *   NOT_OURS, INNER_ADDRESS, DOUBLE_FREE: as tarn_free.
+ *   WRONG_STATE       The block's pool was not made to be shared.
+ *   LIMIT             4096 shares of the listener wait for a process.
+ *   HOST_MEMORY, DEVICE_LOST, POISONED. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_share_offer(tarn_listener *listener, void *address,
+                                                      tarn_share *share);
+
+/* Connects to the listener of a share of tarn_share_offer. Then tarn_share_open opens the share,
+ * with this connection or another one to this listener.
+ *   INVALID_ARGUMENT  share or connection is NULL, or the share is for a connected process, or
+ *                     damaged.
+ *   NOT_SUPPORTED     The share is of another version of Tarn.
+ *   Other statuses as tarn_connection_open. */
+TARN_API TARN_MUST_CHECK tarn_status tarn_share_connect(tarn_device *device,
+                                                        const tarn_share *share,
+                                                        tarn_connection **connection);
+
 /* Opens a share: *address is where its block is in this process. Waits for the producer's messages,
  * and for the producer's stream of tarn_share_block_on, for timeout_ns at most. Memory of the
  * producer's chunk lies around the block.
@@ -219,14 +243,15 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_share_block_on(tarn_connection *connec
  *   INVALID_ARGUMENT  share or address is NULL, the connection is a producer's, or the share is for
  *                     another one or damaged.
  *   NOT_SUPPORTED     The share is of another version of Tarn.
- *   STALE             The lease is over.
+ *   STALE             The lease is over. The token has served, its time is over, or its block was
+ *                     freed.
  *   BUSY              The producer's messages have not come in time, or some are still to be taken:
  *                     a call with a timeout of 0 takes 16.
  *                     The producer's stream has not come to the share in time.
  *   NOT_PERMITTED     The producer's policy refuses this process.
  *   PEER_LOST         The connection is over. Open shares stay open.
  *   LIMIT             The process has no file descriptor left for a message, and the message
- *                     stays for another call.
+ *                     stays for another call. The producer has no lease left for a token.
  *   DEVICE_MEMORY, HOST_MEMORY, ADDRESS_SPACE, DEVICE_LOST, POISONED, DRIVER. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_share_open(tarn_connection *connection,
                                                      const tarn_share *share, uint64_t timeout_ns,

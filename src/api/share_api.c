@@ -168,6 +168,45 @@ static tarn_status connect_to(tarn_device *device, const char *name, tarn_connec
     return TARN_OK;
 }
 
+tarn_status tarn_share_connect(tarn_device *device, const tarn_share *share,
+                               tarn_connection **connection)
+{
+    struct tn_share given;
+    tarn_status status;
+    TN_CALL(call);
+
+    if (!tn_call_device(&call, device))
+        return call.status;
+    if (share == NULL || connection == NULL)
+        return tn_bad_argument("share or connection is NULL");
+    status = tn_share_check(share, &given);
+    if (status == TARN_OK && given.has_token == 0)
+        return tn_bad_argument("the share is for a process that is connected already");
+    if (status == TARN_OK)
+        status = tn_call_enter(&call);
+    if (status == TARN_OK)
+        status = connect_to(device, given.name, connection);
+    return tn_leave(status);
+}
+
+tarn_status tarn_share_offer(tarn_listener *listener, void *address, tarn_share *share)
+{
+    struct tn_share made;
+    tarn_status status;
+    TN_CALL(call);
+
+    if (!call_listener(&call, listener, false))
+        return call.status;
+    if (share == NULL)
+        return tn_bad_argument("share is NULL: there is nowhere to put the share");
+    status = tn_call_enter(&call);
+    if (status == TARN_OK)
+        status = tn_listener_offer(listener, (uint64_t)(uintptr_t)address, &made);
+    if (status == TARN_OK)
+        tn_share_seal(&made, share);
+    return tn_leave(status);
+}
+
 tarn_status tarn_connection_open(tarn_device *device, const char *name,
                                  tarn_connection **connection)
 {

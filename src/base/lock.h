@@ -16,6 +16,8 @@
  *                                              queue
  * SHARES    a listener or a connection, its    driver calls that do not  waits; user callbacks
  *           leases and its socket              wait for the GPU
+ * OFFERS    a listener's offers to whoever     nothing                   all else
+ *           comes first
  * GRAPHS    a device's list of graphs, and     driver calls that do not  waits for the GPU; user
  *           the driver's graphs of those       wait for the GPU          callbacks
  * ROUTES    a device's open routes; which      the routes' filters;      other driver calls;
@@ -70,6 +72,7 @@ enum tn_rank {
     TN_RANK_PROCESS,
     TN_RANK_CLOSES,
     TN_RANK_SHARES,
+    TN_RANK_OFFERS,
     TN_RANK_GRAPHS,
     TN_RANK_ROUTES,
     TN_RANK_DEVICE,

@@ -28,6 +28,7 @@
 #include "share/message.h"
 #include "share/process.h"
 #include "share/tables.h"
+#include "share/token.h"
 #include "vmm/imports.h"
 
 #define TN_SHARE_NONE UINT32_MAX /* no slot, no chunk */
@@ -118,6 +119,7 @@ struct tn_consumer {
     uint64_t opened_count;          /* slots that are open or leaving */
     uint32_t first_leaving;         /* TN_SHARE_NONE: none; in order of their close */
     uint32_t last_leaving;
+    struct tn_bids bids;
     bool awaits_words; /* the last share could not be opened for lack of a word */
     bool knows_loss;   /* guards have heard that the producer is gone */
     /* A message that could not be taken, for lack of memory or descriptors, comes again first: */

@@ -241,6 +241,38 @@ static tarn_status hand_all_over(tarn_connection *connection, const tarn_pool *p
     return status;
 }
 
+/* Whether blocks of the pool may be shared on the device. */
+static tarn_status check_pool(const tarn_device *device, const tarn_pool *pool)
+{
+    if (pool->device != device)
+        return tn_fail(TARN_ERR_INVALID_ARGUMENT,
+                       "the block is of device %d, and the connection of device %d",
+                       pool->device->gpu.ordinal, device->gpu.ordinal);
+    if (!pool->memory.properties.shared)
+        return tn_fail(TARN_ERR_WRONG_STATE,
+                       "pool '%s' was not made to be shared: a process that has a chunk reads all "
+                       "of its bytes",
+                       pool->name);
+    return TARN_OK;
+}
+
+tarn_status tn_grant_check_block(const tarn_device *device, uint64_t address, uint64_t *sequence,
+                                 uint64_t *bytes)
+{
+    struct tn_block *block;
+    tarn_pool *pool;
+    tarn_status status = tn_pool_lock_block(address, true, &pool, &block);
+
+    if (status != TARN_OK)
+        return status;
+    *sequence = block->sequence;
+    *bytes = block->requested;
+    status = check_pool(device, pool);
+    tn_pool_unlock(pool);
+    return status;
+}
+
+/* place->sequence: of the block that is meant; 0: of any. */
 static tarn_status find_place(tarn_connection *connection, uint64_t address,
                               struct grant_place *place)
 {
@@ -250,20 +282,15 @@ static tarn_status find_place(tarn_connection *connection, uint64_t address,
 
     if (status != TARN_OK)
         return status;
+    if (place->sequence != 0 && place->sequence != block->sequence)
+        status = tn_fail(TARN_ERR_DOUBLE_FREE, "the block at 0x%llx was freed since",
+                         (unsigned long long)address);
+    if (status == TARN_OK)
+        status = check_pool(connection->device, pool);
     place->pool = pool;
     place->sequence = block->sequence;
     place->bytes = block->requested;
-    if (pool->device != connection->device)
-        status = tn_fail(TARN_ERR_INVALID_ARGUMENT,
-                         "the block is of device %d, and the connection of device %d",
-                         pool->device->gpu.ordinal, connection->device->gpu.ordinal);
-    else if (!pool->memory.properties.shared)
-        status =
-            tn_fail(TARN_ERR_WRONG_STATE,
-                    "pool '%s' was not made to be shared: a process that has a chunk reads all "
-                    "of its bytes",
-                    pool->name);
-    else
+    if (status == TARN_OK)
         status = hand_all_over(connection, pool, block, place);
     tn_pool_unlock(pool);
     return status;
@@ -411,11 +438,12 @@ static tarn_status write_word(tarn_connection *connection, tn_cu_stream stream, 
     return status;
 }
 
-/* Grants a lease, which begins with the work of the stream; NULL: at once. */
-static tarn_status grant(tarn_connection *connection, uint64_t address, const tn_cu_stream *stream,
-                         struct tn_share *share)
+/* Grants a lease, which begins with the work of the stream; NULL: at once. sequence: of the block
+ * that is meant; 0: any. */
+static tarn_status grant(tarn_connection *connection, uint64_t address, uint64_t sequence,
+                         const tn_cu_stream *stream, struct tn_share *share)
 {
-    struct grant_place place = {.begins = stream != NULL};
+    struct grant_place place = {.sequence = sequence, .begins = stream != NULL};
     struct tn_producer *producer = &connection->producer;
     uint32_t slot;
     tarn_status status;
@@ -452,10 +480,40 @@ tarn_status tn_grant_block(tarn_connection *connection, uint64_t address,
         status = tn_handoff_admit(&connection->device->gpu, *stream);
     if (status != TARN_OK)
         return status;
-    status = grant(connection, address, stream, share);
+    status = grant(connection, address, 0, stream, share);
     if (status == TARN_ERR_LIMIT && tn_grant_collect(connection) > 0)
-        status = grant(connection, address, stream, share);
+        status = grant(connection, address, 0, stream, share);
     return status;
+}
+
+/* Why a claimed block cannot be granted, as the consumer is told. */
+static enum tn_refusal refusal_of(tarn_status status)
+{
+    switch (status) {
+    case TARN_ERR_DOUBLE_FREE:
+    case TARN_ERR_NOT_OURS:
+    case TARN_ERR_INNER_ADDRESS:
+        return TN_REFUSAL_GONE;
+    default:
+        return TN_REFUSAL_LIMIT;
+    }
+}
+
+void tn_grant_claimed(tarn_connection *connection, uint64_t address, uint64_t sequence,
+                      struct tn_message *answer)
+{
+    struct tn_share share;
+    tarn_status status = grant(connection, address, sequence, NULL, &share);
+
+    TN_ASSERT(tn_lock_none_held() && sequence != 0);
+    if (status != TARN_OK) {
+        answer->refusal = refusal_of(status);
+        return;
+    }
+    answer->kind = TN_MESSAGE_GRANT;
+    answer->refusal = TN_REFUSAL_NONE;
+    answer->slot = share.slot;
+    answer->generation = share.generation;
 }
 
 uint64_t tn_grant_count_limbo(const tarn_connection *connection)

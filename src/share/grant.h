@@ -22,6 +22,15 @@ void tn_grant_fini(tarn_connection *connection); /* no lock held */
 TARN_MUST_CHECK tarn_status tn_grant_block(tarn_connection *connection, uint64_t address,
                                            const tn_cu_stream *stream, struct tn_share *share);
 
+/* Grants a lease of this very block to a consumer that has claimed its token, and fills the answer
+ * in: a GRANT, or a REFUSAL. No lock held. */
+void tn_grant_claimed(tarn_connection *connection, uint64_t address, uint64_t sequence,
+                      struct tn_message *answer);
+
+/* Whether the block may be shared, and which one it is. The statuses of tn_grant_block for a block. */
+TARN_MUST_CHECK tarn_status tn_grant_check_block(const tarn_device *device, uint64_t address,
+                                                 uint64_t *sequence, uint64_t *bytes);
+
 /* Leases whose block was freed. Lock held. */
 uint64_t tn_grant_count_limbo(const tarn_connection *connection);
 

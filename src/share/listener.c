@@ -26,6 +26,8 @@
 
 enum { ACCEPTS_MAX = 16, SILENT_MAX = 64, SLOTS_DEFAULT = 4096 };
 
+#define TOKEN_NS_DEFAULT UINT64_C(60000000000)
+
 static struct tn_records listener_records =
     TN_RECORDS_INIT_KEEPING(struct tarn_listener, next, pins);
 
@@ -112,11 +114,13 @@ tarn_status tn_listener_create(tarn_device *device, const tarn_listener_options 
     made->policy = options->policy;
     made->user = options->user;
     name_it(made, options->name);
+    tn_offers_init(&made->offers, options->token_ns != 0 ? options->token_ns : TOKEN_NS_DEFAULT);
     status = open_descriptors(made);
     if (status == TARN_OK)
         status = enlist(device, made);
     if (status != TARN_OK) {
         close_descriptors(made);
+        tn_offers_fini(&made->offers);
         tn_records_give(&listener_records, made);
         return status;
     }
@@ -200,8 +204,63 @@ static void refuse(tarn_connection *connection, enum tn_refusal refusal)
     tn_connection_part(connection);
 }
 
+/* The connection's listener, pinned; NULL: it is gone, or ends now. */
+static tarn_listener *pin_listener(tarn_connection *connection)
+{
+    tarn_listener *listener = atomic_load(&connection->listener);
+
+    if (listener == NULL || !tn_pins_try(&listener->pins))
+        return NULL;
+    if (atomic_load(&connection->listener) == listener)
+        return listener;
+    tn_pins_drop(&listener->pins);
+    return NULL;
+}
+
+static bool take_offer(tarn_connection *connection, const uint8_t token[TN_TOKEN_BYTES],
+                       uint64_t *address, uint64_t *sequence)
+{
+    tarn_listener *listener = pin_listener(connection);
+    bool taken;
+
+    if (listener == NULL)
+        return false;
+    taken = tn_offer_take(&listener->offers, token, address, sequence);
+    tn_pins_drop(&listener->pins);
+    return taken;
+}
+
+/* The first who claims a token has its block. The lock is held before and afterwards, and not
+ * meanwhile. */
+static tarn_status answer_claim(tarn_connection *connection, const struct tn_message *message)
+{
+    struct tn_message answer = {.magic = TN_MESSAGE_MAGIC,
+                                .version = TN_SHARE_VERSION,
+                                .kind = TN_MESSAGE_REFUSAL,
+                                .connection_id = connection->id,
+                                .refusal = TN_REFUSAL_TOKEN};
+    uint64_t address = 0;
+    uint64_t sequence = 0;
+
+    TN_ASSERT(tn_lock_is_held(&connection->lock));
+    memcpy(answer.token, message->token, sizeof answer.token);
+    tn_lock_release(&connection->lock);
+    if (take_offer(connection, message->token, &address, &sequence))
+        tn_grant_claimed(connection, address, sequence, &answer);
+    tn_lock_acquire(&connection->lock);
+    if (connection->channel < 0)
+        return TARN_ERR_PEER_LOST;
+    /* Whoever claims and reads no answer is left. */
+    return tn_channel_send(connection->channel, &answer, NULL) == TARN_OK
+               ? TARN_OK
+               : tn_fail(TARN_ERR_PEER_LOST, "the other process reads no answer to its claim");
+}
+
 static tarn_status take_message(tarn_connection *connection, const struct tn_message *message)
 {
+    if (message->kind == TN_MESSAGE_CLAIM && connection->state == TN_CONNECTION_READY &&
+        message->connection_id == connection->id)
+        return answer_claim(connection, message);
     if (message->kind != TN_MESSAGE_HELLO || connection->has_greeted)
         return tn_fail(TARN_ERR_PEER_LOST, "the other process has sent a message out of turn");
     connection->has_greeted = true;
@@ -396,6 +455,20 @@ static void change_all_events(const tarn_listener *listener)
     }
 }
 
+tarn_status tn_listener_offer(tarn_listener *listener, uint64_t address, struct tn_share *share)
+{
+    uint64_t sequence;
+    uint64_t bytes;
+    tarn_status status = tn_grant_check_block(listener->device, address, &sequence, &bytes);
+
+    TN_ASSERT(tn_lock_none_held());
+    if (status != TARN_OK)
+        return status;
+    *share = (struct tn_share){.has_token = 1, .bytes = bytes};
+    memcpy(share->name, listener->name, sizeof share->name);
+    return tn_offer_add(&listener->offers, address, sequence, share);
+}
+
 tarn_status tn_listener_progress(tarn_listener *listener)
 {
     tarn_status status = TARN_OK;
@@ -476,6 +549,7 @@ tarn_status tn_listener_destroy(tarn_listener *listener)
     }
     drop(device, NULL); /* what another thread serves now goes with a later collect */
     close_descriptors(listener);
+    tn_offers_fini(&listener->offers);
     tn_records_give(&listener_records, listener);
     return TARN_OK;
 }

@@ -18,6 +18,7 @@ struct tarn_listener {
     int poller;
     uint32_t slot_count;
     uint32_t chunk_count;
+    struct tn_offers offers;
     tarn_share_policy policy; /* NULL: the same user */
     void *user;
     char name[TN_SHARE_NAME_MAX + 1];
@@ -36,6 +37,10 @@ TARN_MUST_CHECK tarn_status tn_listener_create(tarn_device *device,
                                                tarn_listener **listener);
 /* BUSY: a call uses the listener, or another thread ends it */
 TARN_MUST_CHECK tarn_status tn_listener_destroy(tarn_listener *listener);
+
+/* As tarn_share_offer. */
+TARN_MUST_CHECK tarn_status tn_listener_offer(tarn_listener *listener, uint64_t address,
+                                              struct tn_share *share);
 
 /* As tarn_listener_progress. No lock held. */
 TARN_MUST_CHECK tarn_status tn_listener_progress(tarn_listener *listener);

@@ -14,8 +14,11 @@
  * the last one speaks for all. */
 #include "share/opened.h"
 
+#include <string.h>
+
 #include "base/contract.h"
 #include "base/error.h"
+#include "share/channel.h"
 #include "share/given.h"
 #include "share/receive.h"
 
@@ -258,17 +261,47 @@ static tarn_status wait_for_former(tarn_connection *connection, const struct tn_
     return tn_fail(TARN_ERR_BUSY, "a stream has not left the former lease yet");
 }
 
+/* Claims the token, and completes the share by the producer's answer. BUSY: it has not come. */
+static tarn_status claim(tarn_connection *connection, struct tn_share *share)
+{
+    struct tn_message message = {.magic = TN_MESSAGE_MAGIC,
+                                 .version = TN_SHARE_VERSION,
+                                 .kind = TN_MESSAGE_CLAIM,
+                                 .connection_id = connection->id};
+    struct tn_bid *claim = tn_bid_find(&connection->consumer.bids, share->token);
+    tarn_status status;
+
+    share->connection_id = connection->id;
+    if (claim != NULL)
+        return tn_bid_read(claim, share);
+    if (strncmp(share->name, connection->name, sizeof share->name) != 0)
+        return tn_fail(TARN_ERR_INVALID_ARGUMENT,
+                       "the share is of listener '%s', and the connection of listener '%s'",
+                       share->name, connection->name);
+    memcpy(message.token, share->token, sizeof message.token);
+    claim = tn_bid_add(&connection->consumer.bids, share->token);
+    if (claim == NULL)
+        return tn_fail(TARN_ERR_LIMIT, "%d tokens were claimed, and their shares not opened",
+                       (int)TN_BIDS_MAX);
+    status = tn_channel_send(connection->channel, &message, NULL);
+    if (status != TARN_OK)
+        claim->state = TN_BID_NONE;
+    return status != TARN_OK ? status : tn_bid_read(claim, share);
+}
+
 /* Lock held. */
-static tarn_status open_share(tarn_connection *connection, const struct tn_share *share,
-                              bool on_stream)
+static tarn_status open_share(tarn_connection *connection, struct tn_share *share, bool on_stream)
 {
     struct tn_opened *opened;
-    uint64_t returned = tn_slot_word(share->generation, TN_SLOT_RETURNED);
+    uint64_t returned;
     tarn_status status = tn_connection_check(connection);
 
     connection->consumer.awaits_words = false;
+    if (status == TARN_OK && share->has_token != 0)
+        status = claim(connection, share);
     if (status != TARN_OK)
         return status;
+    returned = tn_slot_word(share->generation, TN_SLOT_RETURNED);
     if (share->connection_id != connection->id || share->slot >= connection->tables.slot_count)
         return tn_fail(TARN_ERR_INVALID_ARGUMENT, "the share is for another connection");
     opened = &connection->consumer.opened[share->slot];
@@ -316,9 +349,21 @@ static void take_back(tarn_connection *connection, uint32_t slot)
         leave(connection, slot); /* another open was closed meanwhile, on a stream */
 }
 
-tarn_status tn_share_open(tarn_connection *connection, const struct tn_share *share,
+/* The token of an opened share has served. */
+static void end_claim(tarn_connection *connection, const struct tn_share *given)
+{
+    struct tn_bid *claim =
+        given->has_token != 0 ? tn_bid_find(&connection->consumer.bids, given->token) : NULL;
+
+    if (claim != NULL)
+        claim->state = TN_BID_NONE;
+}
+
+tarn_status tn_share_open(tarn_connection *connection, const struct tn_share *given,
                           const tn_cu_stream *stream, uint64_t *address)
 {
+    struct tn_share completed = *given;
+    struct tn_share *share = &completed;
     struct tn_gpu *gpu = &connection->device->gpu;
     bool begins = false;
     uint64_t opened = 0;
@@ -338,6 +383,7 @@ tarn_status tn_share_open(tarn_connection *connection, const struct tn_share *sh
                              "process's messages");
     }
     if (status == TARN_OK) {
+        end_claim(connection, given);
         opened = connection->consumer.opened[share->slot].address;
         begins = connection->consumer.opened[share->slot].begins;
     }

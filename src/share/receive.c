@@ -127,7 +127,15 @@ static tarn_status take_message(tarn_connection *connection, const struct tn_mes
         return take_chunk(connection, message, descriptors[0]);
     case TN_MESSAGE_WORDS:
         return take_words(connection, message, descriptors[0]);
+    case TN_MESSAGE_GRANT:
+        if (connection->state == TN_CONNECTION_READY && message->connection_id == connection->id &&
+            tn_bid_answer(&connection->consumer.bids, message))
+            return TARN_OK;
+        return tn_fail(TARN_ERR_PEER_LOST, "the other process has granted what nobody claimed");
     case TN_MESSAGE_REFUSAL:
+        if (connection->state == TN_CONNECTION_READY &&
+            tn_bid_answer(&connection->consumer.bids, message))
+            return TARN_OK;
         connection->refusal = (enum tn_refusal)message->refusal;
         return tn_fail(TARN_ERR_PEER_LOST, "the other process refuses the connection");
     default:

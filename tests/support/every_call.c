@@ -324,6 +324,8 @@ static void open_again(void)
     X(tarn_share_close_on, NULL, (with.consumer, with.opened, with.stream))                        \
     X(tarn_share_open_on, NULL, (with.consumer, &with.share, with.stream, 0, &out.address))        \
     X(tarn_share_close, NULL, (with.consumer, with.opened))                                        \
+    X(tarn_share_connect, NULL, (world.device, &with.share, &out.connection))                      \
+    X(tarn_share_offer, NULL, (with.listener, with.shared, &out.share))                            \
     X(tarn_share_collect, NULL, (world.device, NULL))                                              \
     X(tarn_share_open, NULL, (with.consumer, &with.share, 0, &out.address))                        \
     X(tarn_snapshot_take, NULL, (world.device, NULL, &out.snapshot))                               \

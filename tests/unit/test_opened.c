@@ -35,6 +35,13 @@ static void connect_here(void)
 SUITE("shares opened by streams")
 GROUP(opened, connect_here)
 
+/* The producer's own word comes behind the one that the consumer's stream waits for. */
+static void synchronize_both(void)
+{
+    test_synchronize(other);
+    test_synchronize(stream);
+}
+
 /* Shares a block behind the work of a stream. */
 static void *shared(tn_cu_stream behind, struct tn_share *share)
 {
@@ -121,7 +128,7 @@ TEST(opened, a_close_by_a_stream_ends_the_lease_without_the_consumer)
     STATUS(TARN_ERR_BUSY, tarn_connection_destroy(consumer)); /* its memory is used */
     ck_assert_int_eq(unit_block(block)->state, TN_BLOCK_PENDING);
     test_gate_open(&gate);
-    test_synchronize(other);
+    synchronize_both();
     ck_assert_uint_eq(tn_grant_collect(producer), 1);
     ck_assert_int_ne(unit_block(block)->state, TN_BLOCK_PENDING);
     ck_assert_uint_eq(consumer->consumer.opened_count, 1); /* it has not looked */
@@ -140,7 +147,7 @@ TEST(opened, a_slot_serves_again_before_the_consumer_has_looked)
         test_gate_close(&gate, other);
         OK(tn_share_close(consumer, address, &other));
         test_gate_open(&gate);
-        test_synchronize(other);
+        synchronize_both();
         OK(tarn_free(block));
         ck_assert_uint_eq(tn_grant_collect(producer), 1);
         ck_assert_uint_eq(consumer->consumer.opened_count, 1);
@@ -168,7 +175,7 @@ TEST(opened, a_slot_is_not_opened_while_a_stream_uses_its_former_lease)
     ck_assert_int_eq(tn_share_open(consumer, &next, &other, &address), TARN_ERR_BUSY);
     ck_assert(consumer->consumer.awaits_words);
     test_gate_open(&gate);
-    test_synchronize(other);
+    synchronize_both();
     OK(tn_share_open(consumer, &next, &stream, &address));
     tn_handoff_finish(&consumer->handoff, next.slot, next.generation); /* nobody else would */
     test_synchronize(stream);
@@ -211,7 +218,7 @@ TEST(opened, a_close_without_a_stream_waits_for_closes_with_one)
     OK(tn_share_close(consumer, address, NULL));
     ck_assert_uint_eq(tn_shares_collect(device), 0);
     test_gate_open(&gate);
-    test_synchronize(other);
+    synchronize_both();
     (void)tn_shares_collect(device); /* the consumer's look comes behind the producer's */
     ck_assert_uint_eq(consumer->consumer.opened_count, 0);
     (void)tn_shares_collect(device);
@@ -234,7 +241,7 @@ TEST(opened, a_share_without_a_stream_may_be_closed_by_one)
     ck_assert_uint_eq(consumer->handoff.both.address, 0);
     ck_assert_uint_eq(tn_shares_collect(device), 0);
     test_gate_open(&gate);
-    test_synchronize(other);
+    synchronize_both();
     (void)tn_shares_collect(device);
     (void)tn_shares_collect(device); /* whoever was served first */
     ck_assert_uint_eq(producer->producer.granted_count, 0);
@@ -267,7 +274,7 @@ TEST(opened, a_stream_that_gets_no_word_changes_nothing)
     ck_assert_int_eq(tn_share_close(consumer, address, &other), TARN_ERR_DEVICE_MEMORY);
     ck_assert_uint_eq(consumer->consumer.opened_count, 1);
     OK(tn_share_close(consumer, address, &other));
-    test_synchronize(other);
+    synchronize_both();
     OK(tarn_free(block));
     ck_assert_uint_eq(tn_shares_collect(device), 1);
     OK(tarn_connection_destroy(consumer)); /* returns the first */
