@@ -49,6 +49,13 @@ static const struct named names[TN_NOTES] = {
     [TN_NOTE_TRIMMED] = {"trim", {"bytes", "kept_bytes"}},
     [TN_NOTE_ANNOTATED] = {"annotated", {"block", "address", "title"}},
     [TN_NOTE_SNAPSHOT] = {"snapshot taken", {"blocks"}},
+    [TN_NOTE_SHARED] = {"block shared", {"block", "connection", "process"}},
+    [TN_NOTE_LEASES_ENDED] = {"leases ended", {"connection", "process", "leases"}},
+    [TN_NOTE_PEER_LOST] = {"process lost", {"connection", "process"}},
+    [TN_NOTE_SHARE_OPENED] = {"share opened", {"address", "bytes", "connection"}},
+    [TN_NOTE_SHARE_RETURNED] = {"share returned", {"address", "bytes", "connection"}},
+    [TN_NOTE_IMPORT_MAPPED] = {"import mapped", {"address", "bytes", "memories"}},
+    [TN_NOTE_IMPORT_UNMAPPED] = {"import unmapped", {"address", "bytes"}},
 };
 
 const char *note_name(enum tn_note note)

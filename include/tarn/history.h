@@ -120,7 +120,9 @@ typedef enum tarn_history_kind {
     TARN_HISTORY_SNAPSHOTS = 1 << 6,
     TARN_HISTORY_ANNOTATIONS = 1 << 7,
     TARN_HISTORY_RANGES = 1 << 8,
-    TARN_HISTORY_ALL = (1 << 9) - 1,
+    /* memory of and for other processes: shares, leases, mappings; processes that are lost */
+    TARN_HISTORY_SHARES = 1 << 9,
+    TARN_HISTORY_ALL = (1 << 10) - 1,
 } tarn_history_kind;
 
 /* The kinds and stacks that a history records. Make one with TARN_HISTORY_SETTINGS_INIT, which

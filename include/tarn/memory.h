@@ -212,8 +212,8 @@ typedef struct tarn_segment {
  * live block keeps its segment and chunks. Locks the pool, asks the driver nothing, and never
  * disturbs a capture. Any thread.
  *
- * In memory that another process shares (share.h) the segment is a mapping. The run is a block whose
- * share is open, or else the chunk, as free. There is no pool.
+ * In memory that another process shares (share.h) the segment is a mapping. The run is a block with
+ * an open share, or else the chunk, as free. There is no pool.
  *   NOT_OURS          The address is NULL, or not Tarn's.
  *                     Tarn has reserved the address, and no memory is mapped there: the sentence
  *                     says so.

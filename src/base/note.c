@@ -44,6 +44,13 @@ size_t tn_note_operand_count(enum tn_note note)
         [TN_NOTE_TRIMMED] = 2,
         [TN_NOTE_SNAPSHOT] = 1,
         [TN_NOTE_ANNOTATED] = 3,
+        [TN_NOTE_SHARED] = 3,
+        [TN_NOTE_LEASES_ENDED] = 3,
+        [TN_NOTE_PEER_LOST] = 2,
+        [TN_NOTE_SHARE_OPENED] = 3,
+        [TN_NOTE_SHARE_RETURNED] = 3,
+        [TN_NOTE_IMPORT_MAPPED] = 3,
+        [TN_NOTE_IMPORT_UNMAPPED] = 2,
     };
 
     TN_ASSERT(note > 0 && note < TN_NOTES);

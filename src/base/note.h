@@ -62,6 +62,13 @@ enum tn_note {
     TN_NOTE_TRIMMED,             /* bytes given back, bytes to keep */
     TN_NOTE_SNAPSHOT,            /* blocks */
     TN_NOTE_ANNOTATED,           /* block, its address, title */
+    TN_NOTE_SHARED,              /* block, connection, process: a lease is granted */
+    TN_NOTE_LEASES_ENDED,        /* connection, process, leases */
+    TN_NOTE_PEER_LOST,           /* connection, process */
+    TN_NOTE_SHARE_OPENED,        /* address, bytes, connection */
+    TN_NOTE_SHARE_RETURNED,      /* address, bytes, connection */
+    TN_NOTE_IMPORT_MAPPED,       /* address, bytes, memories */
+    TN_NOTE_IMPORT_UNMAPPED,     /* address, bytes */
     TN_NOTES
 };
 

@@ -191,6 +191,7 @@ static tarn_status init_device(tarn_device *device, const struct tn_driver *driv
     init_host_side(device, options);
     tn_imports_init(&device->imports, &device->gpu,
                     tn_cache_bytes(options->import_cache_limit_bytes, TN_IMPORTS_BYTES_DEFAULT));
+    device->imports.history = tn_device_ring(device);
     tn_lock_init(&device->lock, TN_RANK_DEVICE);
     tn_lock_init(&device->growing, TN_RANK_GROW);
     tn_lock_init(&device->graphs_lock, TN_RANK_GRAPHS);

@@ -35,6 +35,8 @@ static uint64_t bits_of(uint64_t kind)
         return tn_note_bit(TN_NOTE_SNAPSHOT);
     case TARN_HISTORY_ANNOTATIONS:
         return tn_note_bit(TN_NOTE_ANNOTATED);
+    case TARN_HISTORY_SHARES:
+        return notes(TN_NOTE_SHARED, TN_NOTE_IMPORT_UNMAPPED);
     default:
         return 0;
     }

@@ -147,6 +147,8 @@ void tn_connection_look(tarn_connection *connection)
         return;
     tn_connection_part(connection);
     connection->state = TN_CONNECTION_GONE;
+    tn_device_note(connection->device, TN_NOTE_PEER_LOST,
+                   TN_OPERANDS(connection->id, (uint64_t)connection->process.pid));
     finish_waits(connection);
 }
 

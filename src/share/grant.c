@@ -355,6 +355,8 @@ static void publish(tarn_connection *connection, uint32_t slot, const struct gra
     atomic_store_explicit(&grant->begins, place->begins ? 1 : 0, memory_order_relaxed);
     atomic_store_explicit(&grant->word, tn_slot_word(lease->generation, TN_SLOT_GRANTED),
                           memory_order_release);
+    tn_pool_note(place->pool, TN_NOTE_SHARED,
+                 TN_OPERANDS(place->sequence, connection->id, (uint64_t)connection->process.pid));
 }
 
 /* Frees what waited for the leases alone. */
@@ -590,5 +592,7 @@ uint64_t tn_grant_collect(tarn_connection *connection)
     }
     sweep_chunks(connection);
     tn_lock_release(&connection->lock);
+    tn_device_note(connection->device, TN_NOTE_LEASES_ENDED,
+                   TN_OPERANDS(connection->id, (uint64_t)connection->process.pid, ended));
     return ended;
 }

@@ -97,6 +97,8 @@ static void end_slot(tarn_connection *connection, uint32_t slot, enum tn_slot_st
 
     TN_ASSERT(run->open_count > 0 && opened->count == 0);
     connection->consumer.opened_count -= 1;
+    tn_device_note(connection->device, TN_NOTE_SHARE_RETURNED,
+                   TN_OPERANDS(opened->address, opened->block.bytes, connection->id));
     tn_import_block_end(&opened->block);
     tn_import_leave(&connection->device->imports, &run->import);
     run->open_count -= 1;
@@ -230,6 +232,8 @@ static tarn_status open_slot(tarn_connection *connection, const struct tn_share 
                                  .address = base + grant.offset,
                                  .run = run};
     tn_import_block_enter(&opened->block, &connection->device->gpu, opened->address, grant.bytes);
+    tn_device_note(connection->device, TN_NOTE_SHARE_OPENED,
+                   TN_OPERANDS(opened->address, grant.bytes, connection->id));
     link_address(connection, share->slot);
     connection->consumer.opened_count += 1;
     atomic_store_explicit(&connection->tables.returns[share->slot],

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "base/contract.h"
+#include "base/note.h"
 #include "driver/mapping.h"
 #include "vmm/address_table.h"
 
@@ -102,6 +103,8 @@ static tarn_status map(struct tn_imports *imports, struct tn_import *import)
     atomic_fetch_add(&imports->mapped_bytes, import->bytes);
     atomic_fetch_add(&imports->mapped_count, 1);
     atomic_fetch_add(&all_mapped_count, 1);
+    tn_note_write(imports->history, TN_NOTE_IMPORT_MAPPED, 0,
+                  TN_OPERANDS(base, import->bytes, import->count));
     return TARN_OK;
 }
 
@@ -111,6 +114,8 @@ static void unmap(struct tn_imports *imports, struct tn_import *import)
     TN_ASSERT(imports->unused_bytes >= import->bytes); /* V10 */
     unlink_import(imports, import);
     unmap_first(imports, import, import->address, import->count);
+    tn_note_write(imports->history, TN_NOTE_IMPORT_UNMAPPED, 0,
+                  TN_OPERANDS(import->address, import->bytes));
     import->address = 0;
     imports->unused_bytes -= import->bytes;
     atomic_fetch_sub(&imports->mapped_bytes, import->bytes);

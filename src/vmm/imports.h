@@ -38,6 +38,7 @@ struct tn_import {
 struct tn_imports {
     struct tn_imports *next;  /* of another device; guarded by the lock */
     struct tn_gpu *gpu;       /* immutable */
+    struct tn_ring *history;  /* immutable; NULL: none */
     uint64_t limit_bytes;     /* of unused mappings; guarded by lock */
     uint64_t peer_mask;       /* other devices with access: bit i is ordinal i; guarded by lock */
     struct tn_import *newest; /* of mapped imports, by their last use; guarded by the lock */

@@ -141,16 +141,23 @@ TEST(peers, what_is_no_peer_is_refused)
 
 TEST(peers, the_peers_go_with_the_last_user_of_the_device)
 {
+    tn_cu_context mine = test_context();
     tarn_device *other;
+    tn_cu_stream there;
     void *block;
 
+    test_set_context(test_retain(1));
+    there = test_stream();
     OK(tarn_device_open(1, NULL, &other));
     OK(tarn_device_add_peer(other, 0));
     OK(tarn_device_close(other));
     OK(tarn_device_open(1, NULL, &other));
-    OK(tarn_malloc(other, MIB, NULL, &block));
+    OK(tarn_malloc(other, MIB, there, &block));
     EXPECT_ACCESS(1, block);
     EXPECT_NO_ACCESS(0, block);
     OK(tarn_free(block));
     OK(tarn_device_close(other));
+    test_destroy_stream(there);
+    test_set_context(mine);
+    test_release(1);
 }

@@ -65,7 +65,14 @@
     X(TARN_POINTER_PAGEABLE, "host function", "an argument that points to unknown memory is of the class *argument*, no mistake") \
     X(TARN_POINTER_UNKNOWN, "kernel", "a kernel's word that points to unknown memory counts as a number") \
     X(TARN_POINTER_UNKNOWN, "host function", "an argument that points to unknown memory is of the class *argument*, no mistake") \
-    X(TARN_POINTER_OVERWRITES, "host function", "a host function writes to no device memory")
+    X(TARN_POINTER_OVERWRITES, "host function", "a host function writes to no device memory") \
+    X(TARN_POINTER_LET_GO, "kernel", "a share takes two processes: api_share_graphs closes one that a graph reads") \
+    X(TARN_POINTER_LET_GO, "child graph", "a share takes two processes: api_share_graphs closes one that a graph reads") \
+    X(TARN_POINTER_LET_GO, "conditional", "a share takes two processes: api_share_graphs closes one that a graph reads") \
+    X(TARN_POINTER_LET_GO, "copy", "a share takes two processes: api_share_graphs closes one that a graph reads") \
+    X(TARN_POINTER_LET_GO, "set", "a share takes two processes: api_share_graphs closes one that a graph reads") \
+    X(TARN_POINTER_LET_GO, "batch", "a share takes two processes: api_share_graphs closes one that a graph reads") \
+    X(TARN_POINTER_LET_GO, "host function", "a share takes two processes: api_share_graphs closes one that a graph reads")
 
 /* Test, carrier, mistake. */
 #define PLANTED_CELLS(X) \
