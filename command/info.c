@@ -6,8 +6,10 @@
 
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/contract.h"
 #include "json.h"
@@ -47,6 +49,25 @@ static bool find(void *handle, const char *name, void *function)
     return found != NULL;
 }
 
+/* Beside the command, as it is built and installed: the loader may not look there. */
+static void *load_beside(const char *name)
+{
+    char path[PATH_MAX];
+    char own[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    char *slash;
+    int bytes;
+
+    if (length <= 0)
+        return NULL;
+    own[length] = '\0';
+    slash = strrchr(own, '/');
+    TN_ASSERT(slash != NULL);
+    *slash = '\0';
+    bytes = snprintf(path, sizeof path, "%s/../lib/%s", own, name);
+    return bytes > 0 && (size_t)bytes < sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+}
+
 /* Of the version that the command was built with, as programs load it. */
 static bool load(struct library *library)
 {
@@ -58,6 +79,8 @@ static bool load(struct library *library)
     else
         (void)snprintf(name, sizeof name, "libtarn.so.0.%d", TARN_VERSION_MINOR);
     handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL)
+        handle = load_beside(name);
     if (handle == NULL) {
         (void)say(ANSWER_WRONG, "the library cannot be loaded: %s", dlerror());
         return false;
