@@ -51,6 +51,10 @@ static int compare_changes(const void *a, const void *b)
         return left->kind == CHANGE_BEFORE ? -1 : 1;
     if (left->is_moved != right->is_moved)
         return left->is_moved ? 1 : -1;
+    if (left->is_moved && left->block != right->block)
+        return compare(left->block, right->block);
+    if (left->is_moved)
+        return compare(left->place, right->place);
     if (left->writer != right->writer)
         return compare(left->writer, right->writer);
     return left->place != right->place ? compare(left->place, right->place)
@@ -204,6 +208,7 @@ static void put_first(const struct reading *reading, struct mention *group, size
         group[i] = group[i - 1];
         all[group[i].at].time = all[first.at].time;
         all[group[i].at].is_moved = true;
+        all[group[i].at].place = i;
     }
     group[0] = first;
 }
@@ -376,11 +381,10 @@ struct sum *sums_add(struct sums *sums, const struct change *change)
 
     if (sum == NULL || change->kind == CHANGE_NOTE)
         return sum;
-    TN_ASSERT(change->kind != CHANGE_FREE || sum->bytes >= change->bytes);
     if (change->kind == CHANGE_FREE) {
-        sum->blocks -= 1;
-        sum->bytes -= change->bytes;
-        sum->requested -= change->requested;
+        sum->blocks -= tn_min(sum->blocks, 1); /* a foreign file may have any order */
+        sum->bytes -= tn_min(sum->bytes, change->bytes);
+        sum->requested -= tn_min(sum->requested, change->requested);
     } else {
         sum->blocks += 1;
         sum->bytes += change->bytes;
