@@ -70,6 +70,17 @@ static int compare_mentions(const void *a, const void *b)
                                        : compare(left->at, right->at);
 }
 
+/* Nothing is done where they are in order, as mostly when the second sort comes. */
+static void sort_changes(struct change *all, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        if (compare_changes(&all[i - 1], &all[i]) <= 0)
+            continue;
+        qsort(all, count, sizeof *all, compare_changes);
+        break;
+    }
+}
+
 static bool add(struct reading *reading, struct change change)
 {
     struct story *story = reading->story;
@@ -315,8 +326,7 @@ static void sort(struct story *story)
             story->all[count++] = story->all[i];
     }
     story->count = count;
-    if (count > 0)
-        qsort(story->all, count, sizeof *story->all, compare_changes);
+    sort_changes(story->all, count);
 }
 
 bool story_read(struct story *story, const struct history *history, const struct owners *owners,
@@ -331,8 +341,8 @@ bool story_read(struct story *story, const struct history *history, const struct
     done = tn_told_walk(&history->source, visit, &reading, &broken);
     if (reading.first == UINT64_MAX)
         reading.first = history->reader.head.began;
-    if (done && story->count > 0) /* a block's events come in the order of time, then */
-        qsort(story->all, story->count, sizeof *story->all, compare_changes);
+    if (done) /* a block's events come in the order of time, then */
+        sort_changes(story->all, story->count);
     done =
         done && list_mentions(&reading) && read_groups(&reading, live) && add_live(&reading, live);
     tn_host_free(reading.mentions);
