@@ -6,7 +6,6 @@
 
 #include <dlfcn.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,7 +19,7 @@
 #include "tarn/version.h"
 #include "text.h"
 
-enum { DEVICES_MAX = 64, SENTENCE_BYTES = 512 };
+enum { DEVICES_MAX = 64, SENTENCE_BYTES = 512, PATH_BYTES = 4096 };
 
 struct library {
     const char *(*version)(void);
@@ -52,8 +51,8 @@ static bool find(void *handle, const char *name, void *function)
 /* Beside the command, as it is built and installed: the loader may not look there. */
 static void *load_beside(const char *name)
 {
-    char path[PATH_MAX];
-    char own[PATH_MAX];
+    char path[PATH_BYTES];
+    char own[PATH_BYTES];
     const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     char *slash;
     int bytes;
