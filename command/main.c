@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* tarn -- reads the histories that Tarn's devices leave: of processes that run, and of those that were
- * killed. It also runs programs to be recorded. It never calls the driver. docs/command.md describes it. */
+ * killed. It also runs programs to be recorded. It never calls the driver, but for
+ * "tarn info". docs/command.md describes it. */
 #include <stdio.h>
 #include <string.h>
 
 #include "convert.h"
 #include "diff.h"
 #include "dump.h"
+#include "info.h"
 #include "leaks.h"
 #include "list.h"
 #include "options.h"
@@ -27,6 +29,7 @@ static const char usage[] =
     "       tarn view  PID|FILE -o FILE.html [--events N] [--debug FOLDER]\n"
     "       tarn record [-o FILE] [--log SIZE] [--stacks KIND] [--sample SIZE] [--]\n"
     "                  PROGRAM [ARGUMENT...]\n"
+    "       tarn info  [--json] [-o FILE]\n"
     "       tarn help | --help | --version\n"
     "\n"
     "list   the histories of this user: of processes that run, and of killed ones\n"
@@ -37,6 +40,7 @@ static const char usage[] =
     "convert a file of other tools: FORMAT is chrome, perfetto, pprof, pytorch or sqlite\n"
     "view   a picture of the memory over time, as a page for a browser\n"
     "record runs a program, and keeps its history in a file\n"
+    "info   the driver and the devices, each of which is opened, and what Tarn takes of them\n"
     "\n"
     "  --events N       so many events, the last ones; 20 where none is named\n"
     "  --pool N         of this pool alone\n"
@@ -64,7 +68,7 @@ static const struct subcommand subcommands[] = {
     {"list", "oj", 0, list_run},        {"dump", "ojeptbd", 1, dump_run},
     {"leaks", "ojptd", 1, leaks_run},   {"diff", "ojptd", 2, diff_run},
     {"convert", "ofd", 1, convert_run}, {"view", "oed", 1, view_run},
-    {"top", "td", 1, top_run},
+    {"top", "td", 1, top_run},          {"info", "oj", 0, info_run},
 };
 
 static enum answer print(const char *text)

@@ -51,6 +51,10 @@ static int compare_changes(const void *a, const void *b)
         return left->kind == CHANGE_BEFORE ? -1 : 1;
     if (left->is_moved != right->is_moved)
         return left->is_moved ? 1 : -1;
+    if (left->is_moved && left->block != right->block)
+        return compare(left->block, right->block);
+    if (left->is_moved)
+        return compare(left->place, right->place);
     if (left->writer != right->writer)
         return compare(left->writer, right->writer);
     return left->place != right->place ? compare(left->place, right->place)
@@ -64,6 +68,17 @@ static int compare_mentions(const void *a, const void *b)
 
     return left->block != right->block ? compare(left->block, right->block)
                                        : compare(left->at, right->at);
+}
+
+/* Nothing is done where they are in order, as mostly when the second sort comes. */
+static void sort_changes(struct change *all, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        if (compare_changes(&all[i - 1], &all[i]) <= 0)
+            continue;
+        qsort(all, count, sizeof *all, compare_changes);
+        break;
+    }
 }
 
 static bool add(struct reading *reading, struct change change)
@@ -204,6 +219,7 @@ static void put_first(const struct reading *reading, struct mention *group, size
         group[i] = group[i - 1];
         all[group[i].at].time = all[first.at].time;
         all[group[i].at].is_moved = true;
+        all[group[i].at].place = i;
     }
     group[0] = first;
 }
@@ -310,8 +326,7 @@ static void sort(struct story *story)
             story->all[count++] = story->all[i];
     }
     story->count = count;
-    if (count > 0)
-        qsort(story->all, count, sizeof *story->all, compare_changes);
+    sort_changes(story->all, count);
 }
 
 bool story_read(struct story *story, const struct history *history, const struct owners *owners,
@@ -326,8 +341,8 @@ bool story_read(struct story *story, const struct history *history, const struct
     done = tn_told_walk(&history->source, visit, &reading, &broken);
     if (reading.first == UINT64_MAX)
         reading.first = history->reader.head.began;
-    if (done && story->count > 0) /* a block's events come in the order of time, then */
-        qsort(story->all, story->count, sizeof *story->all, compare_changes);
+    if (done) /* a block's events come in the order of time, then */
+        sort_changes(story->all, story->count);
     done =
         done && list_mentions(&reading) && read_groups(&reading, live) && add_live(&reading, live);
     tn_host_free(reading.mentions);
@@ -376,11 +391,10 @@ struct sum *sums_add(struct sums *sums, const struct change *change)
 
     if (sum == NULL || change->kind == CHANGE_NOTE)
         return sum;
-    TN_ASSERT(change->kind != CHANGE_FREE || sum->bytes >= change->bytes);
     if (change->kind == CHANGE_FREE) {
-        sum->blocks -= 1;
-        sum->bytes -= change->bytes;
-        sum->requested -= change->requested;
+        sum->blocks -= tn_min(sum->blocks, 1); /* a foreign file may have any order */
+        sum->bytes -= tn_min(sum->bytes, change->bytes);
+        sum->requested -= tn_min(sum->requested, change->requested);
     } else {
         sum->blocks += 1;
         sum->bytes += change->bytes;

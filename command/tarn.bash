@@ -4,7 +4,7 @@ _tarn() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} options
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W 'list dump leaks diff top convert view record help --help --version' -- "$word"))
+        COMPREPLY=($(compgen -W 'list dump leaks diff top convert view info record help --help --version' -- "$word"))
         return
     fi
     case $before in
@@ -27,7 +27,7 @@ _tarn() {
     --events | --pool | --top | --block | --log | --sample) return ;;
     esac
     case ${COMP_WORDS[1]} in
-    list) options='--json --output' ;;
+    list | info) options='--json --output' ;;
     dump) options='--json --output --events --pool --block --top --debug' ;;
     top) options='--top --debug' ;;
     view) options='--output --events --debug' ;;
@@ -39,7 +39,7 @@ _tarn() {
     case $word in
     -*) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;
     *)
-        [ "${COMP_WORDS[1]}" != list ] || return
+        [[ ${COMP_WORDS[1]} != list && ${COMP_WORDS[1]} != info ]] || return
         if [ "${COMP_WORDS[1]}" = record ]; then
             COMPREPLY=($(compgen -c -- "$word"))
             return

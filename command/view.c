@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/contract.h"
 #include "base/host.h"
 #include "base/title.h"
@@ -472,12 +473,12 @@ static bool write_page(struct view *view)
     return done;
 }
 
-static bool write_view(struct tale *tale, const struct options *options, FILE *file)
+bool view_write(struct tale *tale, size_t most, FILE *file)
 {
     struct view view = {.tale = tale, .json = {.file = file, .packed_depth = 2, .is_html = true}};
     bool done;
 
-    view.most = options->has_events && options->events > 0 ? options->events : CHANGES;
+    view.most = tn_max(most, 1);
     view.text = tn_host_alloc(FRAMES_KEY_BYTES, 1);
     done = view.text != NULL && list_changes(&view) && write_page(&view);
     tn_host_free(view.text);
@@ -500,7 +501,7 @@ enum answer view_run(const struct options *options)
         return answer;
     if (!out_open(&out, options->out)) {
         answer = ANSWER_WRONG;
-    } else if (!write_view(&tale, options, out.file)) {
+    } else if (!view_write(&tale, options->has_events ? options->events : CHANGES, out.file)) {
         out_abandon(&out);
         answer = say(ANSWER_WRONG, "no memory to show %s", path);
     } else if (!out_close(&out)) {

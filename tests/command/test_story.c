@@ -95,6 +95,29 @@ TEST(stories, have_no_free_before_its_allocation)
     story_free(&story);
 }
 
+/* A free and a restore by others, with older stamps, stay in their order, whoever wrote them. */
+TEST(stories, have_moved_changes_in_their_order)
+{
+    struct tn_ring_writer guest = tn_ring_new_writer(&made.ring);
+    struct story story;
+
+    made_alloc(&guest, 1, address + MADE_UNIT, 1);
+    made_alloc(&writers[0], 3, address + 3 * MADE_UNIT, 1);
+    made_alloc(&writers[1], 2, address + 2 * MADE_UNIT, 1);
+    tn_ring_put(&guest, TN_HISTORY_FREE, 2);
+    tn_ring_put(&writers[0], TN_HISTORY_NUMBER, 2);
+    tn_ring_put_two(&writers[0], TN_HISTORY_RESTORED, UINT64_C(1) << TN_HISTORY_WASTE_BITS,
+                    address / MADE_UNIT + 2);
+    story = read_story();
+    ck_assert_uint_eq(story.count, 7);
+    expect(&story.all[4], CHANGE_ALLOC, 2, 1);
+    expect(&story.all[5], CHANGE_FREE, 2, 1);
+    expect(&story.all[6], CHANGE_ALLOC, 2, 1);
+    ck_assert(story.all[6].is_restored);
+    story_free(&story);
+    tn_ring_leave(&guest);
+}
+
 TEST(stories, begin_with_what_the_log_has_lost)
 {
     struct story story;

@@ -24,6 +24,7 @@
 #include "symbols.h"
 #include "tale.h"
 #include "telling.h"
+#include "view.h"
 
 enum {
     CHANGE_BYTES = 12,
@@ -205,6 +206,7 @@ static void convert(void)
     FUZZ_EXPECT(format_perfetto(&tale, nowhere));
     FUZZ_EXPECT(format_pprof(&tale, nowhere));
     FUZZ_EXPECT(format_pytorch(&tale, nowhere));
+    FUZZ_EXPECT(view_write(&tale, SIZE_MAX, nowhere) && view_write(&tale, 4, nowhere));
     tale_close(&tale);
 }
 
