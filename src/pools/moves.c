@@ -15,7 +15,7 @@
 #include "pools/proofs.h"
 #include "pools/vacated.h"
 
-enum { CANDIDATES_MAX = 512, DONORS_MAX = 64, SIZES = TN_CACHE_SIZES };
+enum { CANDIDATES_MAX = 1024, DONORS_MAX = 64, SIZES = TN_CACHE_SIZES };
 
 /* Chunks free to move, by size; each size in order of preference. */
 struct candidates {

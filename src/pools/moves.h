@@ -21,7 +21,7 @@
 #include "pools/handover.h"
 #include "pools/trackers.h"
 
-enum { TN_MOVES_MAX = 64 };
+enum { TN_MOVES_MAX = 256 };
 
 /* The chunks whose memory moves, in the order of their new places. */
 struct tn_moves {

@@ -75,13 +75,15 @@ static void close_place(tarn_pool *pool, struct tn_chunk **link, struct tn_chunk
     tn_chunk_close(place);
 }
 
-/* Closes proven places, vacated before so many growths. */
-static void close_proven(tarn_pool *pool, uint64_t growths)
+/* Closes proven places: those vacated before so many growths, and the oldest as long as there are
+ * more than kept. */
+static void close_proven(tarn_pool *pool, uint64_t growths, size_t kept)
 {
-    struct tn_chunk **link = &pool->vacated.first;
+    struct tn_vacated *vacated = &pool->vacated;
+    struct tn_chunk **link = &vacated->first;
     struct tn_chunk *before = NULL;
 
-    while (*link != NULL && (*link)->vacated_at < growths) {
+    while (*link != NULL && ((*link)->vacated_at < growths || vacated->count > kept)) {
         if (is_proven(pool, *link)) {
             close_place(pool, link, before);
         } else {
@@ -104,12 +106,12 @@ void tn_vacated_poll(tarn_pool *pool)
 {
     uint64_t growths = pool->counters.events[TN_GROWTHS].count;
 
-    close_proven(pool, growths - tn_min(growths, TN_VACATED_GROWTHS));
+    close_proven(pool, growths - tn_min(growths, TN_VACATED_GROWTHS), TN_VACATED_KEPT);
 }
 
 void tn_vacated_sweep(tarn_pool *pool)
 {
-    close_proven(pool, UINT64_MAX);
+    close_proven(pool, UINT64_MAX, 0);
 }
 
 uint64_t tn_vacated_room(const tarn_pool *pool, const struct tn_segment *segment, uint64_t offset,

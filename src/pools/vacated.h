@@ -13,7 +13,8 @@
  * By P29 whoever has proven a chunk's memory idle may close the places that it has left.
  *
  * Layouts stay deterministic: a growth comes to a vacated place only TN_VACATED_GROWTHS growths
- * later, when nearly always the place has long been proven and closed.
+ * later, or when TN_VACATED_KEPT places have been vacated since. Nearly always the place has long
+ * been proven and closed then.
  *
  * Locking: the pool's lock. */
 #ifndef TARN_POOLS_VACATED_H
@@ -23,6 +24,7 @@
 
 enum {
     TN_VACATED_GROWTHS = 32, /* a place is not used again before so many growths of the pool */
+    TN_VACATED_KEPT = 512,   /* of more places the oldest are used again before that */
     TN_VACATED_MAX = 1024,   /* more places than these are not vacated */
 };
 
@@ -36,7 +38,7 @@ struct tn_heap *tn_vacated_leave_last(tarn_pool *pool, struct tn_chunk *chunk);
 /* Before events of streams prove less than now: places proven by now stay proven. */
 void tn_vacated_forget_proven(tarn_pool *pool);
 
-/* Closes places which are old enough and proven. */
+/* Closes places which are old enough, or too many, and proven. */
 void tn_vacated_poll(tarn_pool *pool);
 
 /* Closes all places which are proven, of whatever age. */

@@ -76,6 +76,39 @@ TEST(chunks, chunks_are_a_part_of_their_block_or_of_the_heap)
     tn_pool_unlock(pool);
 }
 
+/* Of two neighbours the larger stays, and more and more of the smaller ones go. */
+TEST(chunks, where_much_is_free_in_chunks_partly_used_chunks_are_smaller)
+{
+    struct tn_heap *heap = unit_heap(pool, stream, TN_HEAP_LARGE);
+    uint64_t size = 64;
+    uint64_t sizes = 0; /* each has its bit */
+    void *stays[16];
+    void *goes[16];
+
+    for (size_t i = 0; i < 16; i++) {
+        stays[i] = unit_alloc(pool, 60 * MIB, stream);
+        goes[i] = unit_alloc(pool, 4 * MIB, stream);
+    }
+    for (size_t i = 0; i <= 16; i++) {
+        tn_pool_lock(pool);
+        ck_assert_uint_le(chunk_mib_for(heap, 256 * MIB), size);
+        size = chunk_mib_for(heap, 256 * MIB);
+        sizes |= size;
+        tn_pool_unlock(pool);
+        if (i < 16)
+            OK(tarn_free(goes[i]));
+    }
+    ck_assert_uint_eq(sizes, 64 | 32 | 16);
+    tn_pool_lock(pool);
+    ck_assert_uint_eq(chunk_mib_for(pool->idle.heaps[TN_HEAP_LARGE], 256 * MIB), 64);
+    tn_pool_unlock(pool);
+    for (size_t i = 0; i < 16; i++)
+        OK(tarn_free(stays[i]));
+    tn_pool_lock(pool);
+    ck_assert_uint_eq(chunk_mib_for(heap, 256 * MIB), 64); /* all is free as a whole */
+    tn_pool_unlock(pool);
+}
+
 TEST(chunks, frugal_growth_maps_what_is_needed_to_the_page)
 {
     ck_assert_uint_eq(unit_grow(pool, stream, TN_HEAP_LARGE, 62 * MIB, true), 62 * MIB);

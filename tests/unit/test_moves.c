@@ -116,6 +116,49 @@ TEST(places, a_place_is_closed_when_proven_and_some_growths_later)
     OK(tarn_pool_validate(pool));
 }
 
+static void shuffle(void **blocks, size_t count, uint32_t *dice)
+{
+    for (size_t i = count - 1; i > 0; i--) {
+        void *block = blocks[i];
+        size_t with;
+
+        *dice = *dice * 1664525 + 1013904223;
+        with = *dice / 65536 % (i + 1);
+        blocks[i] = blocks[with];
+        blocks[with] = block;
+    }
+}
+
+/* By turns half of the blocks are freed, at random, and a large one takes their memory. */
+TEST(places, the_oldest_of_very_many_places_are_closed_before_their_time)
+{
+    enum { BLOCKS = 64, TURNS = 24 };
+    void *blocks[BLOCKS];
+    uint32_t dice = 1;
+    uint64_t vacated_most = 0;
+    uint64_t most;
+
+    for (size_t i = 0; i < BLOCKS; i++)
+        blocks[i] = unit_alloc(pool, 66 * MIB, stream);
+    most = mapped() + mapped() / 5; /* what is left of the large one is in pieces */
+    for (size_t turn = 0; turn < TURNS; turn++) {
+        void *large;
+
+        shuffle(blocks, BLOCKS, &dice);
+        for (size_t i = 0; i < BLOCKS / 2; i++)
+            OK(tarn_free(blocks[i]));
+        large = unit_alloc(pool, BLOCKS / 2 * 66 * MIB, stream);
+        ck_assert_uint_le(mapped(), most);
+        vacated_most = vacated() > vacated_most ? vacated() : vacated_most;
+        test_synchronize(stream);
+        OK(tarn_free(large));
+        for (size_t i = 0; i < BLOCKS / 2; i++)
+            blocks[i] = unit_alloc(pool, 66 * MIB, stream);
+    }
+    ck_assert_uint_gt(vacated_most, TN_VACATED_KEPT);
+    OK(tarn_pool_validate(pool));
+}
+
 TEST(places, nothing_is_mapped_at_a_vacated_place)
 {
     void *blocks[4];
