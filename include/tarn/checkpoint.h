@@ -54,7 +54,8 @@ extern "C" {
  * Tarn makes for it, named "staging". A destroyed checkpoint's is kept there for the next one,
  * since the driver takes 0.2 ms for each MiB. The limit is 256 MiB a device, unless set
  * (tarn_device_set_pinned_cache_limit). On a device that maps no memory of the host it is
- * registered, and contents in host memory have at most 16 MiB: LIMIT above.
+ * registered. Above 16 MiB it is then registered anew each time, in 26 ms a GiB, and other threads'
+ * calls wait meanwhile.
  *   INVALID_HANDLE
  *   INVALID_ARGUMENT  checkpoint is NULL, or contents is unknown.
  *   WRONG_STATE       A capture is under way in the pool.

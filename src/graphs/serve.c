@@ -223,6 +223,15 @@ static TN_APART tarn_status pin_and_allocate(tarn_pool *pool, uint64_t bytes, ui
                                      : call.status;
 }
 
+/* Of a pool of the host. */
+static TN_APART tarn_status serve_host_pool(tarn_device *device, tarn_pool *pool, uint64_t bytes,
+                                            uint64_t alignment, void **address)
+{
+    if (pool == atomic_load(&device->host.pools[TN_HOST_STAGING]))
+        return tn_fail(TARN_ERR_INVALID_HANDLE, "the pool 'staging' is for copies of Tarn's own");
+    return tn_host_pool_allocate(pool, bytes, alignment, address);
+}
+
 TN_HOT tarn_status tn_serve_pool(tarn_device *device, tarn_pool *pool, uint64_t bytes,
                                  uint64_t alignment, tarn_stream stream, void **address)
 {
@@ -230,7 +239,7 @@ TN_HOT tarn_status tn_serve_pool(tarn_device *device, tarn_pool *pool, uint64_t 
     uint64_t id;
 
     if (TN_UNLIKELY(pool->in_host))
-        return tn_host_pool_allocate(pool, bytes, alignment, address);
+        return serve_host_pool(device, pool, bytes, alignment, address);
     expected = tn_arena_expect(pool, stream);
     if (TN_UNLIKELY(!tn_stream_is_idle(&device->gpu, stream, &id)))
         return look_and_serve(device, pool, bytes, alignment, stream, address);
@@ -266,7 +275,7 @@ tarn_status tn_serve_news(tarn_device *device, tarn_pool *pool, uint64_t bytes, 
     if (pool == NULL && !tn_route_is_any(&device->routes))
         pool = device->default_pool;
     if (pool != NULL && pool->in_host)
-        return tn_host_pool_allocate(pool, bytes, alignment, address);
+        return serve_host_pool(device, pool, bytes, alignment, address);
     return look_and_serve(device, pool, bytes, alignment, stream, address);
 }
 

@@ -82,6 +82,7 @@ struct tn_staging {
     struct tn_lock lock;              /* rank STAGING */
     struct tn_staging_block *waiting; /* newest first; guarded by lock */
     atomic_uint_fast64_t used_bytes;  /* of the blocks that somebody has */
+    atomic_uint_fast64_t whole_bytes; /* of blocks with a registration of their own, also waiting */
     atomic_uint_fast64_t limit_bytes; /* the most that is kept without an owner */
 };
 

@@ -25,6 +25,7 @@
 #include "pools/captures.h"
 #include "pools/end.h"
 #include "pools/histories.h"
+#include "pools/host_default.h"
 #include "pools/janitor.h"
 #include "pools/pieces.h"
 #include "pools/route.h"
@@ -464,48 +465,6 @@ static tarn_status leave_list(tarn_device *device, bool *last)
     return status;
 }
 
-/* The PROCESS lock is held. */
-static tarn_status make_mapped_pool(tarn_device *device, const char *name, tarn_pool **made)
-{
-    struct tn_pool_settings settings = {
-        .name = name, .is_default = true, .properties = {.host = true}};
-    tarn_status status = tn_gpu_check_properties(&device->gpu, settings.properties);
-
-    TN_ASSERT(tn_lock_is_held(&process_lock));
-    if (status == TARN_OK)
-        status = tn_gpu_others_mask(&device->gpu, &settings.peer_mask);
-    return status == TARN_OK ? tn_pool_create(device, &settings, made) : status;
-}
-
-static tarn_status make_pieces_pool(tarn_device *device, const char *name, tarn_pool **made)
-{
-    const struct tn_pool_settings settings = {
-        .name = name, .is_default = true, .properties = {.host = true, .registered = true}};
-    tarn_status status = tn_pieces_open(device);
-
-    TN_ASSERT(tn_lock_is_held(&process_lock));
-    return status == TARN_OK ? tn_pool_create(device, &settings, made) : status;
-}
-
-static tarn_status make_host_pool(tarn_device *device, enum tn_host_pool kind, tarn_pool **made)
-{
-    tarn_status status;
-
-    if (kind != TN_HOST_PIECES) {
-        status = make_mapped_pool(device, kind == TN_HOST_STAGING ? "staging" : "host", made);
-        return status == TARN_ERR_NOT_SUPPORTED && kind == TN_HOST_STAGING
-                   ? make_pieces_pool(device, "staging", made)
-                   : status;
-    }
-    status = make_pieces_pool(device, "registered", made);
-    if (status != TARN_ERR_NOT_SUPPORTED)
-        return status;
-    tn_note("device %d: page-locked memory is not registered: %s", device->gpu.ordinal,
-            tarn_last_error());
-    *made = atomic_load(&device->host.pools[TN_HOST_MAPPED]);
-    return *made != NULL ? TARN_OK : make_mapped_pool(device, "host", made);
-}
-
 tarn_status tn_device_host_pool(tarn_device *device, enum tn_host_pool kind, tarn_pool **pool)
 {
     tarn_status status = TARN_OK;
@@ -516,7 +475,7 @@ tarn_status tn_device_host_pool(tarn_device *device, enum tn_host_pool kind, tar
     tn_lock_acquire(&process_lock);
     made = atomic_load(&device->host.pools[kind]);
     if (made == NULL)
-        status = make_host_pool(device, kind, &made);
+        status = tn_host_default_make(device, kind, &made);
     if (status == TARN_OK) {
         atomic_store(&device->host.pools[kind], made);
         if (kind == TN_HOST_PIECES && !tn_pool_has_pieces(made))

@@ -57,18 +57,19 @@ void tn_piece_give(tarn_device *device, struct tn_memory *piece)
     tn_memory_cache_put(&device->host.ready, piece);
 }
 
-/* Gives a slot's memory back to the system, and then the slot. False: the driver has kept the memory,
- * which is latched. Then its place is nobody's any more. */
-static bool remove_at(tarn_device *device, uint64_t address)
+/* Gives memory at the beginning of a slot back to the system, and then its slots. Memory that the
+ * driver has kept, which is latched, stays in the budget, and its place is nobody's any more. */
+static void remove_at(tarn_device *device, uint64_t address, uint64_t bytes)
 {
     struct tn_registered *registered = &device->host.registered;
 
-    TN_ASSERT(address % TN_SLOT_BYTES == 0);
-    tn_registered_remove(registered, address, TN_PIECE_BYTES);
-    if (!tn_host_regions_are_empty(&registered->regions, address, TN_PIECE_BYTES))
-        return false;
-    tn_host_regions_give(&registered->regions, address, 1);
-    return true;
+    TN_ASSERT(address % TN_SLOT_BYTES == 0 && bytes > 0);
+    tn_registered_remove(registered, address, bytes);
+    if (!tn_host_regions_are_empty(&registered->regions, address, bytes))
+        return;
+    tn_host_regions_give(&registered->regions, address,
+                         tn_round_up(bytes, TN_SLOT_BYTES) / TN_SLOT_BYTES);
+    tn_budget_discharge(&device->host.budget, bytes);
 }
 
 /* Gives a piece back to the system, which no list has any more. */
@@ -78,8 +79,7 @@ static void end_piece(tarn_device *device, struct tn_memory *piece)
 
     tn_device_note(device, TN_NOTE_MEMORY_RELEASED, TN_OPERANDS(address, TN_PIECE_BYTES));
     tn_memory_forget(piece);
-    if (remove_at(device, address))
-        tn_budget_discharge(&device->host.budget, TN_PIECE_BYTES);
+    remove_at(device, address, TN_PIECE_BYTES);
 }
 
 /* The record of a piece that is registered there; without one the piece goes. */
@@ -89,13 +89,25 @@ static tarn_status enter(tarn_device *device, uint64_t address)
     tarn_status status = tn_memory_adopt(address, TN_PIECE_BYTES, piece_properties, &piece);
 
     if (status != TARN_OK) {
-        if (remove_at(device, address))
-            tn_budget_discharge(&device->host.budget, TN_PIECE_BYTES);
+        remove_at(device, address, TN_PIECE_BYTES);
         return status;
     }
     tn_device_note(device, TN_NOTE_MEMORY_CREATED, TN_OPERANDS(address, TN_PIECE_BYTES));
     tn_piece_give(device, piece);
     return TARN_OK;
+}
+
+/* Takes slots side by side for so many bytes of memory, which are charged. */
+static tarn_status take_slots(tarn_device *device, uint64_t count, uint64_t bytes, uint64_t *base)
+{
+    tarn_status status = tn_budget_charge(&device->host.budget, bytes);
+
+    if (status != TARN_OK)
+        return status;
+    status = tn_host_regions_take(&device->host.registered.regions, count, base);
+    if (status != TARN_OK)
+        tn_budget_discharge(&device->host.budget, bytes);
+    return status;
 }
 
 /* Pieces in slots side by side, all of them or none: their pages are touched while others are
@@ -104,41 +116,43 @@ static tarn_status make_pieces(tarn_device *device, uint64_t count)
 {
     struct tn_registered *registered = &device->host.registered;
     uint64_t base = 0;
-    tarn_status status = tn_budget_charge(&device->host.budget, count * TN_PIECE_BYTES);
+    tarn_status status = take_slots(device, count, count * TN_PIECE_BYTES, &base);
 
     if (status != TARN_OK)
         return status;
-    status = tn_host_regions_take(&registered->regions, count, &base);
-    if (status != TARN_OK) {
-        tn_budget_discharge(&device->host.budget, count * TN_PIECE_BYTES);
-        return status;
-    }
     status = tn_registered_add_slots(registered, base, count);
     for (uint64_t i = 0; i < count; i++) {
         const uint64_t address = base + i * TN_SLOT_BYTES;
 
         if (status == TARN_OK)
             status = enter(device, address);
-        else if (remove_at(device, address))
-            tn_budget_discharge(&device->host.budget, TN_PIECE_BYTES);
+        else
+            remove_at(device, address, TN_PIECE_BYTES);
     }
     return status;
+}
+
+/* Said of page-locked memory, which is the host's. */
+static tarn_status as_host_memory(tarn_status status)
+{
+    char why[512];
+
+    if (status != TARN_ERR_DEVICE_MEMORY) /* what the driver says of any memory */
+        return status;
+    (void)snprintf(why, sizeof why, "%s", tarn_last_error());
+    return tn_fail(TARN_ERR_HOST_MEMORY, "%s", why);
 }
 
 tarn_status tn_pieces_provide(tarn_device *device, uint64_t bytes)
 {
     tarn_status status = TARN_OK;
-    char why[512];
 
     TN_ASSERT(tn_lock_none_held());
     for (uint64_t ready = tn_memory_cache_bytes(&device->host.ready);
          status == TARN_OK && ready < bytes; ready = tn_memory_cache_bytes(&device->host.ready))
         status = make_pieces(
             device, tn_min(tn_round_up(bytes - ready, TN_PIECE_BYTES) / TN_PIECE_BYTES, BATCH));
-    if (status != TARN_ERR_DEVICE_MEMORY) /* what the driver says of any memory */
-        return status;
-    (void)snprintf(why, sizeof why, "%s", tarn_last_error());
-    return tn_fail(TARN_ERR_HOST_MEMORY, "%s", why);
+    return as_host_memory(status);
 }
 
 void tn_pieces_trim(tarn_device *device, uint64_t keep_bytes)
@@ -149,4 +163,27 @@ void tn_pieces_trim(tarn_device *device, uint64_t keep_bytes)
     while (tn_memory_cache_bytes(&device->host.ready) > keep_bytes &&
            (piece = tn_piece_take(device)) != NULL)
         end_piece(device, piece);
+}
+
+tarn_status tn_whole_make(tarn_device *device, uint64_t bytes, void **address)
+{
+    uint64_t base = 0;
+    tarn_status status;
+
+    TN_ASSERT(tn_lock_none_held() && bytes % TN_PAGE_BYTES == 0);
+    status = take_slots(device, tn_round_up(bytes, TN_SLOT_BYTES) / TN_SLOT_BYTES, bytes, &base);
+    if (status != TARN_OK)
+        return status;
+    status = tn_registered_add_whole(&device->host.registered, base, bytes);
+    if (status == TARN_OK)
+        *address = (void *)(uintptr_t)base;
+    else
+        remove_at(device, base, bytes);
+    return as_host_memory(status);
+}
+
+void tn_whole_end(tarn_device *device, void *address, uint64_t bytes)
+{
+    TN_ASSERT(tn_lock_none_held());
+    remove_at(device, (uint64_t)(uintptr_t)address, bytes);
 }

@@ -48,4 +48,12 @@ TARN_MUST_CHECK tarn_status tn_pieces_provide(tarn_device *device, uint64_t byte
  * device's work, and other threads' calls wait meanwhile. */
 void tn_pieces_trim(tarn_device *device, uint64_t keep_bytes);
 
+/* Memory as one registration, for copies of Tarn's own that no piece can hold: other threads' calls
+ * wait for all of it, 26 ms a GiB. bytes: a multiple of 2 MiB.
+ *   LIMIT, ADDRESS_SPACE, HOST_MEMORY, DEVICE_LOST, DRIVER */
+TARN_MUST_CHECK tarn_status tn_whole_make(tarn_device *device, uint64_t bytes, void **address);
+
+/* Gives such memory back to the system. Waits for the device's work. */
+void tn_whole_end(tarn_device *device, void *address, uint64_t bytes);
+
 #endif

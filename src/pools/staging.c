@@ -19,6 +19,7 @@
 #include "pools/allocate.h"
 #include "pools/free.h"
 #include "pools/lone.h"
+#include "pools/pieces.h"
 #include "pools/reclaim.h"
 
 /* NULL: nothing was taken yet. */
@@ -124,6 +125,12 @@ static void free_block(tarn_device *device, struct tn_staging_block *staged)
     struct tn_block *block;
 
     TN_ASSERT(staged->used == NULL && tn_lock_none_held());
+    if (staged->is_whole) {
+        tn_whole_end(device, staged->address, staged->bytes);
+        atomic_fetch_sub(&device->host.staging.whole_bytes, staged->bytes);
+        tn_host_free(staged);
+        return;
+    }
     tn_pool_lock(pool);
     block = tn_lone_find(pool, (uint64_t)(uintptr_t)staged->address);
     TN_ASSERT(block != NULL && block->state == TN_BLOCK_LIVE); /* nobody else frees it */
@@ -154,15 +161,36 @@ static void settle(tarn_device *device)
 
 /* Taking and giving ---------------------------------------------------------------------------- */
 
+/* A block that no piece can hold. */
+static tarn_status take_whole(tarn_device *device, uint64_t bytes, struct tn_staging_block *made)
+{
+    tarn_status status;
+
+    made->bytes = tn_round_up(bytes, TN_PAGE_BYTES);
+    made->is_whole = true;
+    status = tn_whole_make(device, made->bytes, &made->address);
+    if (status == TARN_OK)
+        atomic_fetch_add(&device->host.staging.whole_bytes, made->bytes);
+    return status;
+}
+
+static tarn_status take_of_pool(tarn_pool *pool, uint64_t bytes, struct tn_staging_block *made)
+{
+    const struct tn_request request = {tn_round_up(bytes, TN_BLOCK_BYTES_MIN), TN_BLOCK_BYTES_MIN,
+                                       TN_ORDER_HOST};
+    const uint32_t outer = tn_stacking_begin_own(&pool->device->history.stacking);
+    tarn_status status = tn_pool_allocate(pool, &request, NULL, &made->address);
+
+    tn_history_stack = outer;
+    made->bytes = request.requested;
+    return status;
+}
+
 tarn_status tn_staging_take(tarn_pool *pool, uint64_t bytes, struct tn_staging_block **block)
 {
     tarn_device *device = pool->device;
-    const struct tn_request request = {tn_round_up(bytes, TN_BLOCK_BYTES_MIN), TN_BLOCK_BYTES_MIN,
-                                       TN_ORDER_HOST};
     struct tn_staging_block *made;
     tarn_status status;
-    uint64_t mapped;
-    uint32_t outer;
 
     TN_ASSERT(bytes > 0 && tn_lock_none_held());
     TN_ASSERT(pool == pool_of(device));
@@ -170,16 +198,13 @@ tarn_status tn_staging_take(tarn_pool *pool, uint64_t bytes, struct tn_staging_b
     made = tn_host_alloc(1, sizeof *made);
     if (made == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a record of page-locked memory");
-    mapped = mapped_in(pool);
-    outer = tn_stacking_begin_own(&device->history.stacking);
-    status = tn_pool_allocate(pool, &request, NULL, &made->address);
-    tn_history_stack = outer;
+    made->mapped = mapped_in(pool);
+    status = tn_pool_has_pieces(pool) && bytes > TN_PIECE_BYTES ? take_whole(device, bytes, made)
+                                                                : take_of_pool(pool, bytes, made);
     if (status != TARN_OK) {
         tn_host_free(made);
         return status;
     }
-    made->bytes = request.requested;
-    made->mapped = mapped;
     atomic_fetch_add(&device->host.staging.used_bytes, made->bytes);
     *block = made;
     return TARN_OK;
@@ -278,7 +303,7 @@ void tn_staging_usage(tarn_device *device, uint64_t *bytes, uint64_t *cached_byt
     tarn_pool *pool = pool_of(device);
 
     TN_ASSERT(tn_lock_none_held());
-    *bytes = pool != NULL ? mapped_in(pool) : 0;
+    *bytes = (pool != NULL ? mapped_in(pool) : 0) + atomic_load(&staging->whole_bytes);
     *cached_bytes = *bytes - tn_min(*bytes, atomic_load(&staging->used_bytes));
 }
 

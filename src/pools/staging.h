@@ -4,7 +4,8 @@
  * The memory is blocks of a pool of the host, which the device makes at the first take and which
  * nobody else allocates from. A block that the device may still use waits with an event behind this
  * use. Memory of the pool without a block is kept for the next takes, up to a limit; more of it
- * goes to the driver as blocks are given up.
+ * goes to the driver as blocks are given up. Where the pool's memory is registered, blocks above a
+ * piece are registrations of their own, which are not kept.
  *
  * Locking: a mutex inside, under which nothing else is taken and the driver is not called. No lock
  * may be held. */
@@ -20,6 +21,7 @@ struct tn_staging_block {
     tn_cu_event used; /* waiting: the end of the last use, or NULL */
     uint64_t stamp;   /* waiting, without an event: the epoch after the last use */
     uint64_t mapped;  /* bytes of the pool before the take */
+    bool is_whole;    /* no block of the pool, but a registration of its own */
 };
 
 /* Takes at least bytes of memory with which the device has finished. pool: the device's TN_HOST_STAGING

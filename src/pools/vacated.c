@@ -75,8 +75,7 @@ static void close_place(tarn_pool *pool, struct tn_chunk **link, struct tn_chunk
     tn_chunk_close(place);
 }
 
-/* Closes proven places: those vacated before so many growths, and the oldest as long as there are
- * more than kept. */
+/* Closes proven places vacated before so many growths, and beyond the newest `kept` the oldest. */
 static void close_proven(tarn_pool *pool, uint64_t growths, size_t kept)
 {
     struct tn_vacated *vacated = &pool->vacated;

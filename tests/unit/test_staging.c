@@ -326,6 +326,58 @@ TEST(staging, a_device_that_maps_no_memory_of_the_host_has_registered_memory)
     ck_assert_uint_eq(mapped(), 0);
 }
 
+/* Above a piece there is one registration, which goes when the device has finished with it. */
+TEST(staging, registered_memory_above_a_piece_is_a_registration_of_its_own)
+{
+    const struct tn_driver *honest = device->gpu.driver;
+    const struct tn_driver lacking =
+        test_lacking_attribute(honest, TN_CU_ATTR_HOST_NUMA_VMM_SUPPORTED);
+    struct tn_staging_block *large;
+    struct tn_staging_block *small;
+    struct tn_staging_block *none = NULL;
+    tarn_pool *pool;
+
+    device->gpu.driver = &lacking;
+    large = take(33 * MIB);
+    device->gpu.driver = honest;
+    ck_assert_uint_eq(large->bytes, 34 * MIB);
+    ck_assert_uint_eq(test_ledger().host_registrations, 1);
+    ck_assert_uint_eq(mapped(), 34 * MIB);
+    ck_assert_uint_eq(cached(), 0);
+    small = take(16 * MIB);
+    ck_assert_uint_eq(test_ledger().host_registrations, 2);
+    ck_assert_uint_eq(mapped(), 50 * MIB);
+    sim.hold_work();
+    tn_staging_give(device, large, event_behind_work());
+    ck_assert_uint_eq(test_ledger().host_registrations, 2);
+    sim.resume_work();
+    test_synchronize(stream);
+    tn_staging_give(device, small, NULL); /* looks at those that wait */
+    ck_assert_uint_eq(test_ledger().host_registrations, 1);
+    ck_assert_uint_eq(mapped(), 16 * MIB);
+    large = take(20 * MIB);
+    tn_staging_undo(device, large);
+    ck_assert_uint_eq(test_ledger().host_registrations, 1);
+    OK(tn_device_host_pool(device, TN_HOST_STAGING, &pool));
+    atomic_store(&device->host.budget.limit_bytes, 40 * MIB);
+    STATUS(TARN_ERR_LIMIT, tn_staging_take(pool, 32 * MIB, &none));
+    ck_assert_ptr_null(none);
+    tn_staging_trim(device, 0);
+    ck_assert_uint_eq(mapped(), 0);
+}
+
+TEST(staging, nobody_else_allocates_from_the_pool)
+{
+    struct tn_staging_block *block = take(MIB);
+    void *address = NULL;
+    tarn_pool *pool;
+
+    OK(tn_device_host_pool(device, TN_HOST_STAGING, &pool));
+    STATUS(TARN_ERR_INVALID_HANDLE, tarn_pool_malloc(pool, 512, 0, stream, &address));
+    ck_assert_ptr_null(address);
+    tn_staging_give(device, block, NULL);
+}
+
 /* The close waits for what waits. */
 TEST(staging, a_block_in_use_ends_with_the_device)
 {
