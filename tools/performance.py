@@ -88,7 +88,9 @@ class Figures:
                   (simulated or result[1]["device"] == DEVICE)]
         self.lines = by_key(wanted)
         traces = results.read(folder / TRACES) if (folder / TRACES).exists() else []
-        self.traces = by_key(result for result in traces if result[1]["simulated"] == simulated)
+        # A program peaks at the same bytes on the simulator.
+        self.traces = by_key(result for result in traces if result[1]["simulated"] == simulated or
+                             result[1]["variant"].endswith(": " + MEMORY))
 
     def find(self, row, variant, rival=None):
         return self.lines.get((row, variant, rival))
@@ -401,7 +403,12 @@ def programs(figures):
         return "", None
     text = table(["program", "peak live, GiB", *(name for name, _ in who), "event, ns", "best other",
                   "first replay, ns", "best other"], cells)
-    text += "\n\n" + runs_text([line for (_, _, rival), line in figures.traces.items() if rival is None])
+    own = [line for (_, _, rival), line in figures.traces.items() if rival is None]
+    text += "\n\n" + runs_text([line for line in own if not line["simulated"]])
+    if any(line["simulated"] for line in own):
+        commits = sorted({line["commit"] for line in own if line["simulated"]})
+        text += (f"\nTarn's memory is that of the simulator at {', '.join(f'`{commit}`' for commit in commits)}, "
+                 "where a program\npeaks at the same bytes; events are of the runs before.")
     return text, charts.rows(
         "Memory taken, in times of what a program needs at its peak",
         "Nineteen recorded programs whose shapes change, each in its first replay.",
