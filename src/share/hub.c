@@ -163,9 +163,9 @@ static tarn_status try_receive(int channel, struct letter *letter, int files[FIL
 
     if (length < 0 && (errno == EAGAIN || errno == EINTR))
         return TARN_ERR_BUSY;
-    if (length <= 0)
+    if (length < 0)
         return TARN_ERR_PEER_LOST;
-    count = take_files(&header, files);
+    count = take_files(&header, files); /* a letter of no bytes may bring some, too */
     if (length == (ssize_t)sizeof *letter && letter->magic == MAGIC && letter->version == VERSION &&
         (header.msg_flags & MSG_TRUNC) == 0 && letter->file_count == count) {
         letter->group[sizeof letter->group - 1] = '\0';

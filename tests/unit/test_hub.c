@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Two ranks in one process, each at a thread of its own, and strangers at the door. */
+#include "share/hub.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "share/channel.h"
+#include "unit/unit.h"
+
+static struct {
+    struct tn_hub hubs[2];
+    int processes[2][TN_RANKS_MAX];
+    tarn_status statuses[2];
+    pthread_t host; /* rank 0's thread */
+} with;
+
+static uint64_t soon(void)
+{
+    return tn_clock_nanoseconds(CLOCK_MONOTONIC) + UINT64_C(60000000000);
+}
+
+static void open_hubs(void)
+{
+    static unsigned int begun;
+
+    begun++;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct tn_hub *hub = &with.hubs[i];
+
+        *hub = (struct tn_hub){.rank = i, .world = 2, .channel_count = 1, .group = "test"};
+        (void)snprintf(hub->name, sizeof hub->name, "@tarn-hub-%d-%u", (int)getpid(), begun);
+        hub->self.pid = (int32_t)getpid();
+    }
+}
+
+static void close_hubs(void)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        tn_hub_close(&with.hubs[i]);
+        for (uint32_t j = 0; j < TN_RANKS_MAX; j++)
+            tn_channel_close(&with.processes[i][j]);
+    }
+}
+
+static int count_descriptors(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    int count = 0;
+
+    ck_assert_ptr_nonnull(directory);
+    while (readdir(directory) != NULL)
+        count++;
+    (void)closedir(directory);
+    return count;
+}
+
+static void *host(void *nothing)
+{
+    with.statuses[0] = tn_hub_meet(&with.hubs[0], soon(), with.processes[0]);
+    return nothing;
+}
+
+static void begin_host(void)
+{
+    ck_assert_int_eq(pthread_create(&with.host, NULL, host, NULL), 0);
+}
+
+static int connect_to_host(void)
+{
+    int channel = -1;
+
+    while (tn_channel_connect(with.hubs[0].name, &channel) != TARN_OK)
+        (void)usleep(1000);
+    return channel;
+}
+
+/* Rank 1 comes as it should. */
+static void meet(void)
+{
+    OK(tn_hub_meet(&with.hubs[1], soon(), with.processes[1]));
+    ck_assert_int_eq(pthread_join(with.host, NULL), 0);
+    OK(with.statuses[0]);
+}
+
+/* A letter with a descriptor. */
+static void send_file(int channel, size_t bytes)
+{
+    char nothing[8] = "";
+    struct iovec part = {.iov_base = nothing, .iov_len = bytes};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {.bytes = {0}};
+    struct msghdr header = {.msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = &control,
+                            .msg_controllen = sizeof control};
+    int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    ck_assert_int_ge(file, 0);
+    control.head.cmsg_level = SOL_SOCKET;
+    control.head.cmsg_type = SCM_RIGHTS;
+    control.head.cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(&control.head), &file, sizeof file);
+    ck_assert_int_eq(sendmsg(channel, &header, MSG_NOSIGNAL), (ssize_t)bytes);
+    (void)close(file);
+}
+
+SUITE("hubs")
+GROUP(ranks, open_hubs, close_hubs)
+
+/* Letters of no bytes, and of too few, bring descriptors. */
+TEST_LOOP(ranks, descriptors_of_bad_letters_are_closed, 0, 2)
+{
+    int before = count_descriptors();
+    int stranger;
+
+    begin_host();
+    stranger = connect_to_host();
+    send_file(stranger, _i == 0 ? 0 : 8);
+    meet();
+    (void)close(stranger);
+    /* Each rank has a channel, and a descriptor of the other process. */
+    ck_assert_int_eq(count_descriptors(), before + 4);
+}
