@@ -174,6 +174,22 @@ TEST(calls, a_driver_that_refuses_events)
     OK(tarn_symmetric_free(with.alone, with.block, world.stream));
 }
 
+/* What a fence does not say is no yes. */
+TEST(calls, a_driver_that_does_not_answer)
+{
+    tarn_symmetric_info info = TARN_SYMMETRIC_INFO_INIT;
+
+    OK(tarn_symmetric_free(with.alone, with.block, world.stream));
+    test_synchronize(world.stream);
+    sim.plan_fault("cuEventQuery", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    OK(tarn_symmetric_collect(with.alone, 0));
+    OK(tarn_symmetric_describe(with.alone, &info));
+    ck_assert_uint_eq(info.pending_count, 1);
+    OK(tarn_symmetric_collect(with.alone, 0));
+    OK(tarn_symmetric_describe(with.alone, &info));
+    ck_assert_uint_eq(info.pending_count, 0);
+}
+
 TEST(calls, a_broken_capture)
 {
     tn_cu_stream stream = test_blocking_stream();
