@@ -226,20 +226,25 @@ static bool is_lost(tarn_group *group)
     return owed && tn_group_check(group) != TARN_OK;
 }
 
-/* BUSY: the time is over before the event. */
+/* BUSY: the time is over before the event; DEVICE_LOST; DRIVER: nobody knows of the event. */
 static tarn_status wait_for(tarn_group *group, tn_cu_event event, uint64_t deadline_ns)
 {
+    struct tn_gpu *gpu = &group->device->gpu;
     uint64_t pause_ns = PAUSE_FIRST_NS;
+    enum tn_event_answer answer = tn_event_query(gpu, event);
 
     TN_ASSERT(tn_lock_none_held());
-    while (tn_event_query(&group->device->gpu, event) == TN_EVENT_NOT_YET) {
+    while (answer == TN_EVENT_NOT_YET) {
         if (is_lost(group))
             finish_all(group);
         if (tn_clock_nanoseconds(CLOCK_MONOTONIC) >= deadline_ns)
             return say_late(group);
         pause_for(&pause_ns);
+        answer = tn_event_query(gpu, event);
     }
-    return TARN_OK;
+    if (answer == TN_EVENT_UNKNOWN)
+        return tn_fail(TARN_ERR_DRIVER, "the driver does not say whether the stream's work is over");
+    return tn_gpu_check(gpu); /* on a lost device all work is over */
 }
 
 tarn_status tn_signals_wait(tarn_group *group, tn_cu_stream stream, uint64_t timeout_ns)
