@@ -29,7 +29,7 @@ struct tn_hub {
  *   INVALID_ARGUMENT: the ranks disagree, or one came twice; the sentence says where
  *   BUSY: the name is taken; or ranks have not come in time, which the sentence names
  *   PEER_LOST: a rank has ended meanwhile
- *   NOT_PERMITTED, NOT_SUPPORTED, LIMIT */
+ *   NOT_PERMITTED: also when rank 0's process is another user's; NOT_SUPPORTED, LIMIT */
 TARN_MUST_CHECK tarn_status tn_hub_meet(struct tn_hub *hub, uint64_t deadline_ns,
                                         int processes[TN_RANKS_MAX]);
 

@@ -132,3 +132,88 @@ TEST_LOOP(ranks, descriptors_of_bad_letters_are_closed, 0, 2)
     /* Each rank has a channel, and a descriptor of the other process. */
     ck_assert_int_eq(count_descriptors(), before + 4);
 }
+
+/* -- Other users: a user may become another one where it is root -- */
+
+enum { NOBODY = 65534 };
+
+/* Runs in a process of another user. */
+static void run_as_nobody(void (*body)(void))
+{
+    int status = -1;
+    pid_t pid = fork();
+
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        alarm(100);
+        if (setresuid(NOBODY, NOBODY, NOBODY) != 0)
+            _exit(1);
+        body();
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+}
+
+static struct {
+    char bytes[4096];
+    ssize_t count;
+} hello; /* of a rank 1 with too large a world: it would break the group */
+
+static void record_hello(void)
+{
+    struct tn_hub hub = with.hubs[1];
+    int processes[TN_RANKS_MAX];
+    int listening = -1;
+    int channel = -1;
+
+    (void)snprintf(hub.name, sizeof hub.name, "@tarn-hub-%d-hello", (int)getpid());
+    hub.world = 3;
+    OK(tn_channel_listen(hub.name, &listening));
+    OK(tn_hub_meet(&hub, soon(), processes));
+    OK(tn_channel_accept(listening, &channel));
+    hello.count = recv(channel, hello.bytes, sizeof hello.bytes, 0);
+    ck_assert_int_gt(hello.count, 0);
+    tn_hub_close(&hub);
+    tn_channel_close(&processes[0]);
+    tn_channel_close(&channel);
+    tn_channel_close(&listening);
+}
+
+/* Rank 0 hangs up without a letter. */
+static void break_the_group(void)
+{
+    int channel = connect_to_host();
+    char byte;
+
+    (void)send(channel, hello.bytes, (size_t)hello.count, MSG_NOSIGNAL);
+    if (recv(channel, &byte, 1, 0) > 0)
+        _exit(2);
+}
+
+TEST(ranks, another_user_breaks_no_group)
+{
+    if (geteuid() != 0)
+        return;
+    record_hello();
+    begin_host();
+    run_as_nobody(break_the_group);
+    meet();
+}
+
+static void join_the_group(void)
+{
+    int processes[TN_RANKS_MAX];
+
+    if (tn_hub_meet(&with.hubs[1], soon(), processes) != TARN_ERR_NOT_PERMITTED)
+        _exit(3);
+}
+
+TEST(ranks, another_user_heads_no_group)
+{
+    if (geteuid() != 0)
+        return;
+    begin_host();
+    run_as_nobody(join_the_group);
+    meet();
+}
