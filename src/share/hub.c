@@ -523,6 +523,8 @@ static tarn_status pass_on(struct tn_hub *hub, int own, int all[TN_RANKS_MAX], u
         status = send_letter(hub, i, &letter, all, hub->world, deadline_ns);
     }
     all[0] = -1;
+    if (status != TARN_OK)
+        tn_hub_refuse(hub, status); /* the others wait for a letter of rank 0's */
     return status;
 }
 
@@ -539,6 +541,9 @@ static tarn_status send_and_get(struct tn_hub *hub, int own, int all[TN_RANKS_MA
         return status;
     if (letter.kind != FILES || letter.file_count != hub->world) {
         close_files(files, letter.file_count);
+        if (letter.kind == REFUSAL)
+            return tn_fail(TARN_ERR_PEER_LOST, "rank 0 of the group '%s' gives it up: %s",
+                           hub->group, letter.sentence);
         return lost(hub, 0);
     }
     memcpy(all, files, hub->world * sizeof(int));

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -131,6 +132,48 @@ TEST_LOOP(ranks, descriptors_of_bad_letters_are_closed, 0, 2)
     (void)close(stranger);
     /* Each rank has a channel, and a descriptor of the other process. */
     ck_assert_int_eq(count_descriptors(), before + 4);
+}
+
+/* -- Exchanges -- */
+
+static void *exchange(void *nothing)
+{
+    int all[TN_RANKS_MAX];
+
+    with.statuses[1] = tn_hub_exchange(&with.hubs[1], STDERR_FILENO, all, soon());
+    ck_assert_ptr_nonnull(strstr(tarn_last_error(), "no file descriptor left"));
+    return nothing;
+}
+
+static void limit_descriptors(rlim_t count)
+{
+    struct rlimit limit;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = count != 0 ? count : limit.rlim_max;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* The others hear of it at once. */
+TEST(ranks, rank_0_lacks_descriptors)
+{
+    uint64_t begun = tn_clock_nanoseconds(CLOCK_MONOTONIC);
+    int all[TN_RANKS_MAX];
+    pthread_t guest;
+    int next;
+
+    begin_host();
+    meet();
+    ck_assert_int_eq(pthread_create(&guest, NULL, exchange, NULL), 0);
+    next = dup(STDERR_FILENO);
+    (void)close(next);
+    limit_descriptors((rlim_t)next);
+    with.statuses[0] = tn_hub_exchange(&with.hubs[0], STDERR_FILENO, all, soon());
+    ck_assert_int_eq(pthread_join(guest, NULL), 0);
+    limit_descriptors(0);
+    STATUS(TARN_ERR_LIMIT, with.statuses[0]);
+    STATUS(TARN_ERR_PEER_LOST, with.statuses[1]);
+    ck_assert_uint_lt(tn_clock_nanoseconds(CLOCK_MONOTONIC) - begun, UINT64_C(50000000000));
 }
 
 /* -- Other users: a user may become another one where it is root -- */
