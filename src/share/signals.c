@@ -206,8 +206,9 @@ static bool owes(tarn_group *group, struct tn_cell cell, uint32_t peer, uint32_t
     const struct tn_cell_record *record = &group->pad->cells[cell.index];
 
     (void)channel;
-    if (!record->awaits || tn_pad_has_reached(group->pad, cell, record->awaited) ||
-        tn_board_is_here(&group->board, peer))
+    /* The rank first: it may signal, and leave behind that. */
+    if (!record->awaits || tn_board_is_here(&group->board, peer) ||
+        tn_pad_has_reached(group->pad, cell, record->awaited))
         return false;
     tn_board_note_lost(&group->board, (int)peer);
     return true;
