@@ -368,6 +368,13 @@ static void differ(struct test_rank *rank)
             tarn_symmetric_create(rank->group, (10 + rank->number * 2) * MIB, &pool));
     says(rank, "other strides");
     MUST(rank, pool == NULL);
+    /* A pool that one rank alone has begun gets no number. */
+    if (rank->number == 0)
+        MUST_BE(rank, TARN_ERR_WRONG_STATE, tarn_symmetric_create(rank->group, MIB, &pool));
+    else
+        MUST_BE(rank, TARN_ERR_WRONG_STATE, tarn_group_meet(rank->group, TEST_RANK_NS));
+    MUST_BE(rank, TARN_OK, tarn_symmetric_create(rank->group, MIB, &pool));
+    MUST_BE(rank, TARN_OK, tarn_symmetric_destroy(pool));
     MUST_BE(rank, TARN_OK, tarn_group_meet(rank->group, TEST_RANK_NS));
     test_rank_leave(rank);
 }
