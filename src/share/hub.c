@@ -202,8 +202,8 @@ struct door {
     int listening;
     int strangers[STRANGERS_MAX]; /* connected, and silent yet; -1: none */
     struct tn_process processes[STRANGERS_MAX];
-    uint32_t heard;               /* ranks that have said hello, wrong ones included */
-    tarn_status verdict;          /* of the first hello that was wrong */
+    uint32_t heard;      /* ranks that have said hello, wrong ones included */
+    tarn_status verdict; /* of the first hello that was wrong */
     struct tn_error_sentence sentence;
 };
 
