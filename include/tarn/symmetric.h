@@ -86,6 +86,7 @@ typedef struct tarn_group_options {
  *   PEER_LOST         A rank has ended meanwhile.
  *   WRONG_STATE       all_gather has failed.
  *   NOT_PERMITTED     The system does not let this process connect.
+ *                     A process of another user listens at the meeting's name.
  *   LIMIT             The process has no file descriptor left.
  *   NOT_SUPPORTED     The driver has no words that streams wait for.
  *                     The system has no sockets of the kind, or does not tell of other processes'

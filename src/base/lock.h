@@ -12,8 +12,8 @@
  * PROCESS   loading the driver; which devices  driver calls that do not  user callbacks; waits for
  *           are open                           wait for the GPU          the GPU
  * CLOSES    nothing: who closes shares of a    a stream's work, which     user callbacks
- *           connection, one thread at a time   may wait for room in the
- *                                              queue
+ *           connection, or signals in a        may wait for room in the
+ *           group, one thread at a time        queue
  * SHARES    a listener or a connection, its    driver calls that do not  waits; user callbacks
  *           leases and its socket              wait for the GPU
  * OFFERS    a listener's offers to whoever     nothing                   all else

@@ -81,19 +81,30 @@ tarn_status tn_board_create(uint32_t world, int *descriptor)
     return TARN_OK;
 }
 
+static tarn_status bad_board(const struct tn_board *board)
+{
+    return tn_fail(TARN_ERR_PEER_LOST, "the file of rank 0 is no board of %u ranks", board->world);
+}
+
 tarn_status tn_board_open(struct tn_board *board, int descriptor)
 {
+    const int seals = F_SEAL_SHRINK | F_SEAL_GROW; /* a file that shrinks would be a fault here */
+    int held = fcntl(descriptor, F_GET_SEALS);
     struct stat what;
 
     TN_ASSERT(board->memory == NULL && board->rank < board->world);
-    if (fstat(descriptor, &what) != 0 || what.st_size != (off_t)bytes_for(board->world))
-        return tn_fail(TARN_ERR_PEER_LOST, "the file of rank 0 is no board of %u ranks",
-                       board->world);
+    if (held < 0 || (held & seals) != seals || fstat(descriptor, &what) != 0 ||
+        what.st_size != (off_t)bytes_for(board->world))
+        return bad_board(board);
     board->memory = map(descriptor, bytes_for(board->world));
     if (board->memory == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for the board of %u ranks",
                        board->world);
-    TN_ASSERT(board->memory->magic == MAGIC && board->memory->world == board->world);
+    if (board->memory->magic != MAGIC || board->memory->world != board->world) {
+        (void)munmap(board->memory, bytes_for(board->world));
+        board->memory = NULL;
+        return bad_board(board);
+    }
     board->turn = 0;
     board->posted_bytes = 0;
     atomic_store(&board->lost_rank, -1);

@@ -31,6 +31,14 @@ struct ballot {
 
 _Static_assert(sizeof(struct ballot) <= TN_TOPIC_BYTES_MAX, "a ballot is one turn");
 
+/* A fence that cannot be asked is not over: its stream may be at work. */
+static bool is_over(tarn_symmetric *pool, uint32_t fence)
+{
+    tn_cu_event event = pool->fences[fence].event;
+
+    return event != NULL && tn_event_query(&pool->group->device->gpu, event) == TN_EVENT_DONE;
+}
+
 /* Looks at each fence once. */
 static void fill_ballot(tarn_symmetric *pool, struct ballot *ballot)
 {
@@ -47,10 +55,7 @@ static void fill_ballot(tarn_symmetric *pool, struct ballot *ballot)
         if (fence >= FENCES_MAX && fence != TN_FENCE_NONE)
             continue; /* a later collect: fences are used again */
         if (fence != TN_FENCE_NONE && done[fence] == 0)
-            done[fence] = tn_event_query(&pool->group->device->gpu, pool->fences[fence].event) ==
-                                  TN_EVENT_NOT_YET
-                              ? 2
-                              : 1;
+            done[fence] = is_over(pool, fence) ? 1 : 2;
         if (fence == TN_FENCE_NONE || done[fence] == 1)
             ballot->idle[i / 8] |= (unsigned char)(1U << i % 8);
     }

@@ -89,6 +89,8 @@ static void fill(tarn_group *group, tarn_device *device, const tarn_group_option
 
     if (!group->has_lock)
         tn_lock_init(&group->lock, TN_RANK_SHARES);
+    if (!group->has_lock)
+        tn_lock_init(&group->stream, TN_RANK_CLOSES);
     group->has_lock = true;
     group->device = device;
     group->rank = options->rank;
@@ -206,6 +208,8 @@ static tarn_status open_up(tarn_group *group, const tarn_group_options *options)
         status = group->rank == 0 ? welcome(group, deadline_ns) : be_welcomed(group, deadline_ns);
     if (status == TARN_OK && group->pad != NULL)
         status = adopt_cells(group);
+    if (status == TARN_OK && group->pad != NULL)
+        group->pad->lock = &group->lock;
     if (status != TARN_OK)
         return status;
     tn_board_sign(&group->board, &group->hub.self);

@@ -7,7 +7,8 @@
  *
  * A group with a lost rank gives its streams no more work with cells.
  *
- * Locking: the group's lock, of rank SHARES, guards the pad and the counts of waits. The thread in a
+ * Locking: the group's lock, of rank SHARES, guards the pad and the counts of waits. It is free while
+ * a stream gets work; a second lock, of rank CLOSES, lets one thread do so at a time. The thread in a
  * collective has the board and the hub to itself, without the lock. */
 #ifndef TARN_SHARE_GROUP_H
 #define TARN_SHARE_GROUP_H
@@ -57,8 +58,9 @@ struct tarn_group {
     atomic_uint pool_count;
     char *gathered; /* room for what all ranks give */
     /* Kept in a recycled record: */
-    struct tn_lock lock; /* rank SHARES */
-    struct tn_pins pins; /* calls that use the group */
+    struct tn_lock lock;   /* rank SHARES */
+    struct tn_lock stream; /* rank CLOSES: who gives streams work with cells */
+    struct tn_pins pins;   /* calls that use the group */
     bool has_lock;
 };
 

@@ -134,8 +134,8 @@ static tarn_status add_chunk(tarn_symmetric *pool, uint64_t offset, uint64_t byt
         status = tn_hub_exchange(&pool->group->hub, own, files, deadline_ns);
         if (status == TARN_ERR_PEER_LOST) {
             status = tn_group_blame(pool->group, status);
-        } else if (status == TARN_ERR_BUSY) {
-            tn_group_give_up(pool->group);
+        } else if (status == TARN_ERR_BUSY || (status != TARN_OK && pool->group->rank == 0)) {
+            tn_group_give_up(pool->group); /* the others have no descriptors to vote on */
         } else {
             if (status == TARN_OK && chunk != NULL)
                 status = map_others(pool, chunk, files);

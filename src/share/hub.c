@@ -163,9 +163,9 @@ static tarn_status try_receive(int channel, struct letter *letter, int files[FIL
 
     if (length < 0 && (errno == EAGAIN || errno == EINTR))
         return TARN_ERR_BUSY;
-    if (length <= 0)
+    if (length < 0)
         return TARN_ERR_PEER_LOST;
-    count = take_files(&header, files);
+    count = take_files(&header, files); /* a letter of no bytes may bring some, too */
     if (length == (ssize_t)sizeof *letter && letter->magic == MAGIC && letter->version == VERSION &&
         (header.msg_flags & MSG_TRUNC) == 0 && letter->file_count == count) {
         letter->group[sizeof letter->group - 1] = '\0';
@@ -201,8 +201,9 @@ static tarn_status receive_letter(const struct tn_hub *hub, uint32_t rank, struc
 struct door {
     int listening;
     int strangers[STRANGERS_MAX]; /* connected, and silent yet; -1: none */
-    uint32_t heard;               /* ranks that have said hello, wrong ones included */
-    tarn_status verdict;          /* of the first hello that was wrong */
+    struct tn_process processes[STRANGERS_MAX];
+    uint32_t heard;      /* ranks that have said hello, wrong ones included */
+    tarn_status verdict; /* of the first hello that was wrong */
     struct tn_error_sentence sentence;
 };
 
@@ -249,9 +250,10 @@ static void turn_away(const struct tn_hub *hub, struct door *door, int *stranger
 }
 
 /* A stranger has said something, or closed. */
-static void hear(struct tn_hub *hub, struct door *door, int *stranger, int processes[TN_RANKS_MAX])
+static void hear(struct tn_hub *hub, struct door *door, uint32_t index, int processes[TN_RANKS_MAX])
 {
-    struct tn_process process;
+    int *stranger = &door->strangers[index];
+    struct tn_process *process = &door->processes[index];
     struct letter hello;
     int files[FILES_MAX];
     tarn_status status = try_receive(*stranger, &hello, files);
@@ -262,34 +264,53 @@ static void hear(struct tn_hub *hub, struct door *door, int *stranger, int proce
         close_files(files, hello.file_count);
     if (status != TARN_OK || hello.kind != HELLO) {
         tn_channel_close(stranger);
+        tn_process_close(process);
         return;
     }
     door->heard++;
     status = compare(hub, &hello);
-    if (status == TARN_OK)
-        status = tn_process_find(*stranger, &process);
     if (status != TARN_OK) {
         turn_away(hub, door, stranger, status);
+        tn_process_close(process);
         return;
     }
-    processes[hello.rank] = process.descriptor;
+    processes[hello.rank] = process->descriptor;
     hub->channels[hello.rank] = *stranger;
     *stranger = -1;
 }
 
-static tarn_status let_in(struct door *door)
+/* Processes of other users are no ranks, whatever they say. */
+static bool is_own(const struct tn_process *process)
 {
+    return process->uid == geteuid();
+}
+
+static tarn_status let_in(const struct tn_hub *hub, struct door *door)
+{
+    struct tn_process process;
     int channel = -1;
     tarn_status status = tn_channel_accept(door->listening, &channel);
 
-    for (uint32_t i = 0; status == TARN_OK && i < STRANGERS_MAX; i++) {
+    if (status != TARN_OK)
+        return status == TARN_ERR_BUSY ? TARN_OK : status;
+    status = tn_process_find(channel, &process);
+    if (status != TARN_OK) {
+        if (status == TARN_ERR_PEER_LOST)
+            tn_channel_close(&channel); /* it has ended already */
+        else
+            turn_away(hub, door, &channel, status);
+        return TARN_OK;
+    }
+    for (uint32_t i = 0; is_own(&process) && i < STRANGERS_MAX; i++) {
         if (door->strangers[i] < 0) {
             door->strangers[i] = channel;
+            door->processes[i] = process;
             return TARN_OK;
         }
     }
-    tn_channel_close(&channel); /* a flood */
-    return status == TARN_ERR_BUSY ? TARN_OK : status;
+    tn_channel_close(&channel); /* another user's, or a flood */
+    tn_process_close(&process);
+    return TARN_OK;
 }
 
 static tarn_status say_missing(const struct tn_hub *hub)
@@ -332,20 +353,19 @@ static tarn_status receive_ranks(struct tn_hub *hub, struct door *door, uint64_t
     tarn_status status = TARN_OK;
 
     while (status == TARN_OK && door->heard < hub->world - 1) {
+        tarn_status before = door->verdict;
+
         if (is_over(deadline_ns))
             break;
         status = wait_at(hub, door, deadline_ns);
         if (status == TARN_OK)
-            status = let_in(door);
+            status = let_in(hub, door);
         for (uint32_t i = 0; status == TARN_OK && i < STRANGERS_MAX; i++) {
-            tarn_status before = door->verdict;
-
             if (door->strangers[i] >= 0)
-                hear(hub, door, &door->strangers[i], processes);
-            if (before == TARN_OK && door->verdict != TARN_OK)
-                deadline_ns =
-                    tn_min(deadline_ns, tn_clock_nanoseconds(CLOCK_MONOTONIC) + VERDICT_NS);
+                hear(hub, door, i, processes);
         }
+        if (before == TARN_OK && door->verdict != TARN_OK)
+            deadline_ns = tn_min(deadline_ns, tn_clock_nanoseconds(CLOCK_MONOTONIC) + VERDICT_NS);
     }
     if (door->verdict != TARN_OK) {
         tn_error_put_back(&door->sentence);
@@ -367,8 +387,11 @@ static tarn_status meet_as_hub(struct tn_hub *hub, uint64_t deadline_ns,
     status = receive_ranks(hub, &door, deadline_ns, processes);
     if (status != TARN_OK)
         tn_hub_refuse(hub, status);
-    for (uint32_t i = 0; i < STRANGERS_MAX; i++)
+    for (uint32_t i = 0; i < STRANGERS_MAX; i++) {
+        if (door.strangers[i] >= 0)
+            tn_process_close(&door.processes[i]);
         tn_channel_close(&door.strangers[i]);
+    }
     tn_channel_unlink(hub->name);
     tn_channel_close(&door.listening);
     return status;
@@ -393,8 +416,14 @@ static tarn_status meet_as_guest(struct tn_hub *hub, uint64_t deadline_ns,
                        hub->group, hub->name);
     if (status == TARN_OK)
         status = tn_process_find(hub->channels[0], &process);
-    if (status == TARN_OK)
+    if (status == TARN_OK) {
         processes[0] = process.descriptor;
+        if (!is_own(&process))
+            status = tn_fail(TARN_ERR_NOT_PERMITTED,
+                             "a process of user %u listens at '%s', and is no rank of the group "
+                             "'%s': ranks are of one user",
+                             (unsigned int)process.uid, hub->name, hub->group);
+    }
     if (status == TARN_OK)
         status = send_letter(hub, 0, &hello, NULL, 0, deadline_ns);
     return status;
@@ -494,6 +523,8 @@ static tarn_status pass_on(struct tn_hub *hub, int own, int all[TN_RANKS_MAX], u
         status = send_letter(hub, i, &letter, all, hub->world, deadline_ns);
     }
     all[0] = -1;
+    if (status != TARN_OK)
+        tn_hub_refuse(hub, status); /* the others wait for a letter of rank 0's */
     return status;
 }
 
@@ -510,6 +541,9 @@ static tarn_status send_and_get(struct tn_hub *hub, int own, int all[TN_RANKS_MA
         return status;
     if (letter.kind != FILES || letter.file_count != hub->world) {
         close_files(files, letter.file_count);
+        if (letter.kind == REFUSAL)
+            return tn_fail(TARN_ERR_PEER_LOST, "rank 0 of the group '%s' gives it up: %s",
+                           hub->group, letter.sentence);
         return lost(hub, 0);
     }
     memcpy(all, files, hub->world * sizeof(int));

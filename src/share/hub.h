@@ -29,7 +29,7 @@ struct tn_hub {
  *   INVALID_ARGUMENT: the ranks disagree, or one came twice; the sentence says where
  *   BUSY: the name is taken; or ranks have not come in time, which the sentence names
  *   PEER_LOST: a rank has ended meanwhile
- *   NOT_PERMITTED, NOT_SUPPORTED, LIMIT */
+ *   NOT_PERMITTED: also when rank 0's process is another user's; NOT_SUPPORTED, LIMIT */
 TARN_MUST_CHECK tarn_status tn_hub_meet(struct tn_hub *hub, uint64_t deadline_ns,
                                         int processes[TN_RANKS_MAX]);
 
@@ -45,7 +45,8 @@ TARN_MUST_CHECK tarn_status tn_hub_await_welcome(struct tn_hub *hub, int *descri
                                                  uint32_t count, uint64_t deadline_ns);
 
 /* Each rank gives a descriptor, which stays its own, and gets those of all; its own place has -1.
- *   BUSY: not in time; PEER_LOST; LIMIT. Nothing is left in all[]. */
+ *   BUSY: not in time; PEER_LOST: also when rank 0 has failed; LIMIT. Nothing is left in all[], and
+ *   after a failure of rank 0 no exchange works. */
 TARN_MUST_CHECK tarn_status tn_hub_exchange(struct tn_hub *hub, int own, int all[TN_RANKS_MAX],
                                             uint64_t deadline_ns);
 

@@ -5,7 +5,8 @@
  * of every process; the new owners are told where the count stands.
  *
  * The four steps of a flag go by one batch for two of them, and all steps of a barrier by one batch.
- * A failed call has put nothing on the stream, so the records follow the driver's success.
+ * The records have the work before the stream does. A failed call has put nothing on the stream, and
+ * the counts go back.
  *
  * Trade-offs. A cell is found by a search from the last one found, since cells are had for long. A
  * process that writes nonsense into a pad can release waits early, or never: pads are shared with
@@ -282,11 +283,28 @@ static bool is_captured(struct tn_gpu *gpu, tn_cu_stream stream, tarn_status *st
     return *status == TARN_OK && state.captured;
 }
 
+/* Gives a stream work, which the records have already. Their lock is free meanwhile: the call may
+ * wait for room in the stream's queue, until another thread has ended a wait. */
+static tarn_status do_words(const struct tn_pad *pad, tn_cu_stream stream, tn_cu_batch_op *ops,
+                            unsigned int count)
+{
+    tarn_status status;
+
+    TN_ASSERT(count > 0);
+    if (pad->lock != NULL)
+        tn_lock_release(pad->lock);
+    status = tn_stream_do_words(pad->gpu, stream, ops, count);
+    if (pad->lock != NULL)
+        tn_lock_acquire(pad->lock);
+    return status;
+}
+
 tarn_status tn_pad_signal(struct tn_pad *pad, tn_cu_stream stream, struct tn_cell cell,
                           uint64_t *value)
 {
     struct tn_cell_record *record;
     tn_cu_batch_op op;
+    bool wrote;
     tarn_status status = admit(pad, cell);
 
     if (status == TARN_OK && is_captured(pad->gpu, stream, &status))
@@ -297,12 +315,17 @@ tarn_status tn_pad_signal(struct tn_pad *pad, tn_cu_stream stream, struct tn_cel
         return status;
     record = &pad->cells[cell.index];
     op = tn_word_write(count_address(pad, cell.index), record->told + 1, pad->wide);
-    status = tn_stream_do_words(pad->gpu, stream, &op, 1);
-    if (status != TARN_OK)
-        return status;
+    wrote = record->writes;
     record->writes = true;
-    *value = ++record->told; /* W2 */
-    return TARN_OK;
+    record->told++; /* W2 */
+    status = do_words(pad, stream, &op, 1);
+    if (status == TARN_OK) {
+        *value = record->told;
+    } else {
+        record->writes = wrote;
+        record->told--;
+    }
+    return status;
 }
 
 bool tn_pad_has_reached(const struct tn_pad *pad, struct tn_cell cell, uint64_t value)
@@ -312,26 +335,29 @@ bool tn_pad_has_reached(const struct tn_pad *pad, struct tn_cell cell, uint64_t 
     return read_count(pad, cell.index) >= value;
 }
 
-/* Notes a wait that a stream has got. */
-static void note_wait(struct tn_cell_record *record, uint64_t value)
-{
-    record->awaits = true;
-    if (value > record->awaited)
-        record->awaited = value;
-}
-
 tarn_status tn_pad_wait(struct tn_pad *pad, tn_cu_stream stream, struct tn_cell cell,
                         uint64_t value)
 {
+    struct tn_cell_record *record;
+    uint64_t before;
+    bool awaited;
     tn_cu_batch_op op;
     tarn_status status = admit(pad, cell);
 
     if (status != TARN_OK || tn_pad_has_reached(pad, cell, value))
         return status;
+    record = &pad->cells[cell.index];
+    before = record->awaited;
+    awaited = record->awaits;
     op = tn_word_await(count_address(pad, cell.index), value, pad->wide);
-    status = tn_stream_do_words(pad->gpu, stream, &op, 1);
-    if (status == TARN_OK)
-        note_wait(&pad->cells[cell.index], value);
+    record->awaits = true;
+    if (value > before)
+        record->awaited = value;
+    status = do_words(pad, stream, &op, 1);
+    if (status != TARN_OK) {
+        record->awaited = before;
+        record->awaits = awaited;
+    }
     return status;
 }
 
@@ -347,19 +373,20 @@ static tarn_status step(struct tn_pad *pad, tn_cu_stream stream, struct tn_cell 
 {
     tn_cu_batch_op ops[2];
     unsigned int count = 0;
+    bool *use;
+    bool before;
     tarn_status status = admit(pad, cell);
 
     if (status != TARN_OK)
         return status;
     add_steps(ops, &count, flag_address(pad, cell.index), from); /* W3 */
-    status = tn_stream_do_words(pad->gpu, stream, ops, count);
+    use = from == 0 ? &pad->cells[cell.index].writes : &pad->cells[cell.index].awaits;
+    before = *use;
+    *use = true;
+    status = do_words(pad, stream, ops, count);
     if (status != TARN_OK)
-        return status;
-    if (from == 0)
-        pad->cells[cell.index].writes = true;
-    else
-        pad->cells[cell.index].awaits = true;
-    return TARN_OK;
+        *use = before;
+    return status;
 }
 
 tarn_status tn_pad_raise(struct tn_pad *pad, tn_cu_stream stream, struct tn_cell cell)
@@ -424,10 +451,23 @@ static unsigned int plan_flags(const struct tn_pad_cell *outgoing,
     return count;
 }
 
+/* One barrier further, or back again. */
+static void count_barrier(const struct tn_pad_cell *outgoing, const struct tn_pad_cell *incoming,
+                          uint32_t peers, uint64_t step)
+{
+    for (uint32_t i = 0; i < peers; i++) {
+        record_of(&outgoing[i])->told += step;
+        record_of(&incoming[i])->awaited += step;
+    }
+}
+
 tarn_status tn_pad_barrier(tn_cu_stream stream, const struct tn_pad_cell *outgoing,
                            const struct tn_pad_cell *incoming, uint32_t count)
 {
     tn_cu_batch_op ops[4 * TN_BARRIER_PEERS_MAX];
+    bool wrote[TN_BARRIER_PEERS_MAX];
+    bool awaited[TN_BARRIER_PEERS_MAX];
+    unsigned int op_count;
     tarn_status status = admit_all(outgoing, incoming, count);
     struct tn_gpu *gpu = status == TARN_OK ? outgoing[0].pad->gpu : NULL;
     bool captured = status == TARN_OK && is_captured(gpu, stream, &status);
@@ -435,20 +475,24 @@ tarn_status tn_pad_barrier(tn_cu_stream stream, const struct tn_pad_cell *outgoi
     _Static_assert(sizeof ops / sizeof ops[0] <= TN_WORD_OPS_MAX, "a barrier is one batch");
     if (status != TARN_OK)
         return status;
-    status = tn_stream_do_words(gpu, stream, ops,
-                                captured ? plan_flags(outgoing, incoming, count, ops)
-                                         : plan_counts(outgoing, incoming, count, ops));
-    if (status != TARN_OK)
-        return status;
+    op_count = captured ? plan_flags(outgoing, incoming, count, ops)
+                        : plan_counts(outgoing, incoming, count, ops);
     for (uint32_t i = 0; i < count; i++) {
+        wrote[i] = record_of(&outgoing[i])->writes;
+        awaited[i] = record_of(&incoming[i])->awaits;
         record_of(&outgoing[i])->writes = true;
         record_of(&incoming[i])->awaits = true;
-        if (!captured) {
-            record_of(&outgoing[i])->told++;
-            record_of(&incoming[i])->awaited++;
-        }
     }
-    return TARN_OK;
+    if (!captured)
+        count_barrier(outgoing, incoming, count, 1);
+    status = do_words(outgoing[0].pad, stream, ops, op_count);
+    if (status != TARN_OK && !captured)
+        count_barrier(outgoing, incoming, count, UINT64_MAX);
+    for (uint32_t i = 0; status != TARN_OK && i < count; i++) {
+        record_of(&outgoing[i])->writes = wrote[i];
+        record_of(&incoming[i])->awaits = awaited[i];
+    }
+    return status;
 }
 
 /* -- After a death -- */

@@ -27,6 +27,7 @@
 #ifndef TARN_SHARE_PAD_H
 #define TARN_SHARE_PAD_H
 
+#include "base/lock.h"
 #include "driver/word.h"
 
 /* A cell, as one process tells it to another: plain bytes. */
@@ -54,6 +55,7 @@ struct tn_pad {
     uint32_t had_count;  /* cells that are had */
     uint32_t cursor;     /* where the search for a free cell begins */
     struct tn_cell_record *cells;
+    struct tn_lock *lock; /* of the records, free while a stream gets work; NULL: none */
 };
 
 enum { TN_PAD_CELLS_MAX = 1 << 20 };

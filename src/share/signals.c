@@ -26,6 +26,19 @@ static struct tn_pad_cell cell_of(const tarn_group *group, enum tn_cell_use use,
         .cell = {.index = tn_group_cell(group, use, channel, from, to), .generation = 1}};
 }
 
+/* One thread at a time gives streams work, which may wait for room in a queue. */
+static void begin(tarn_group *group)
+{
+    tn_lock_acquire(&group->stream);
+    tn_lock_acquire(&group->lock);
+}
+
+static void end(tarn_group *group)
+{
+    tn_lock_release(&group->lock);
+    tn_lock_release(&group->stream);
+}
+
 /* The group's lock is held. */
 static tarn_status admit(tarn_group *group, uint32_t channel)
 {
@@ -52,7 +65,7 @@ tarn_status tn_signals_barrier(tarn_group *group, uint32_t channel, tn_cu_stream
     uint32_t count = 0;
     tarn_status status;
 
-    tn_lock_acquire(&group->lock);
+    begin(group);
     status = admit(group, channel);
     for (uint32_t peer = 0; peer < group->world; peer++) {
         if (peer == group->rank)
@@ -62,7 +75,7 @@ tarn_status tn_signals_barrier(tarn_group *group, uint32_t channel, tn_cu_stream
     }
     if (status == TARN_OK && count > 0)
         status = tn_pad_barrier(stream, outgoing, incoming, count);
-    tn_lock_release(&group->lock);
+    end(group);
     return status;
 }
 
@@ -81,7 +94,7 @@ tarn_status tn_signals_put(tarn_group *group, uint32_t rank, uint32_t channel, t
     bool captured = false;
     tarn_status status;
 
-    tn_lock_acquire(&group->lock);
+    begin(group);
     status = admit_peer(group, rank, channel);
     if (status == TARN_OK)
         status = is_captured(group, stream, &captured);
@@ -91,7 +104,7 @@ tarn_status tn_signals_put(tarn_group *group, uint32_t rank, uint32_t channel, t
         status = captured ? tn_pad_raise(to.pad, stream, to.cell)
                           : tn_pad_signal(to.pad, stream, to.cell, &value);
     }
-    tn_lock_release(&group->lock);
+    end(group);
     return status;
 }
 
@@ -101,7 +114,7 @@ tarn_status tn_signals_await(tarn_group *group, uint32_t rank, uint32_t channel,
     bool captured = false;
     tarn_status status;
 
-    tn_lock_acquire(&group->lock);
+    begin(group);
     status = admit_peer(group, rank, channel);
     if (status == TARN_OK)
         status = is_captured(group, stream, &captured);
@@ -114,7 +127,7 @@ tarn_status tn_signals_await(tarn_group *group, uint32_t rank, uint32_t channel,
         if (status == TARN_OK && !captured)
             *count += 1;
     }
-    tn_lock_release(&group->lock);
+    end(group);
     return status;
 }
 
@@ -206,8 +219,9 @@ static bool owes(tarn_group *group, struct tn_cell cell, uint32_t peer, uint32_t
     const struct tn_cell_record *record = &group->pad->cells[cell.index];
 
     (void)channel;
-    if (!record->awaits || tn_pad_has_reached(group->pad, cell, record->awaited) ||
-        tn_board_is_here(&group->board, peer))
+    /* The rank first: it may signal, and leave behind that. */
+    if (!record->awaits || tn_board_is_here(&group->board, peer) ||
+        tn_pad_has_reached(group->pad, cell, record->awaited))
         return false;
     tn_board_note_lost(&group->board, (int)peer);
     return true;
@@ -226,20 +240,26 @@ static bool is_lost(tarn_group *group)
     return owed && tn_group_check(group) != TARN_OK;
 }
 
-/* BUSY: the time is over before the event. */
+/* BUSY: the time is over before the event; DEVICE_LOST; DRIVER: nobody knows of the event. */
 static tarn_status wait_for(tarn_group *group, tn_cu_event event, uint64_t deadline_ns)
 {
+    struct tn_gpu *gpu = &group->device->gpu;
     uint64_t pause_ns = PAUSE_FIRST_NS;
+    enum tn_event_answer answer = tn_event_query(gpu, event);
 
     TN_ASSERT(tn_lock_none_held());
-    while (tn_event_query(&group->device->gpu, event) == TN_EVENT_NOT_YET) {
+    while (answer == TN_EVENT_NOT_YET) {
         if (is_lost(group))
             finish_all(group);
         if (tn_clock_nanoseconds(CLOCK_MONOTONIC) >= deadline_ns)
             return say_late(group);
         pause_for(&pause_ns);
+        answer = tn_event_query(gpu, event);
     }
-    return TARN_OK;
+    if (answer == TN_EVENT_UNKNOWN)
+        return tn_fail(TARN_ERR_DRIVER,
+                       "the driver does not say whether the stream's work is over");
+    return tn_gpu_check(gpu); /* on a lost device all work is over */
 }
 
 tarn_status tn_signals_wait(tarn_group *group, tn_cu_stream stream, uint64_t timeout_ns)
@@ -253,6 +273,8 @@ tarn_status tn_signals_wait(tarn_group *group, tn_cu_stream stream, uint64_t tim
         return tn_fail(TARN_ERR_WRONG_STATE,
                        "the stream is being captured, or ordered with one that is: nothing of it "
                        "runs yet");
+    if (atomic_load(&group->is_over))
+        finish_all(group); /* the event itself may wait for room in the stream's queue */
     status = tn_event_create(gpu, stream, &event);
     if (status != TARN_OK)
         return status;

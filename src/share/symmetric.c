@@ -141,11 +141,13 @@ tarn_status tn_symmetric_create(tarn_group *group, uint64_t stride, tarn_symmetr
         tn_lock_init(&made->lock, TN_RANK_SHARES);
     made->has_lock = true;
     made->group = group;
-    made->number = ++group->pools_begun;
+    made->number = group->pools_begun + 1;
     made->stride = stride;
     tn_offsets_init(&made->offsets);
     tn_diary_init(&made->diary);
     status = agree(made, reserve(made));
+    if (status == TARN_OK)
+        group->pools_begun = made->number; /* alike on all ranks */
     tn_group_end(group);
     if (status != TARN_OK) {
         drop(made);

@@ -174,6 +174,25 @@ TEST(calls, a_driver_that_refuses_events)
     OK(tarn_symmetric_free(with.alone, with.block, world.stream));
 }
 
+/* What a fence does not say is no yes. */
+TEST(calls, a_driver_that_does_not_answer)
+{
+    tarn_symmetric_info info = TARN_SYMMETRIC_INFO_INIT;
+
+    sim.plan_fault("cuEventQuery", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tarn_group_wait(with.groups[0], world.stream, TEST_RANK_NS));
+    OK(tarn_group_wait(with.groups[0], world.stream, TEST_RANK_NS));
+    OK(tarn_symmetric_free(with.alone, with.block, world.stream));
+    test_synchronize(world.stream);
+    sim.plan_fault("cuEventQuery", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    OK(tarn_symmetric_collect(with.alone, 0));
+    OK(tarn_symmetric_describe(with.alone, &info));
+    ck_assert_uint_eq(info.pending_count, 1);
+    OK(tarn_symmetric_collect(with.alone, 0));
+    OK(tarn_symmetric_describe(with.alone, &info));
+    ck_assert_uint_eq(info.pending_count, 0);
+}
+
 TEST(calls, a_broken_capture)
 {
     tn_cu_stream stream = test_blocking_stream();
@@ -320,6 +339,15 @@ TEST(lost, a_lost_device_lets_go)
     test_fill(world.stream, (char *)with.block + 64 * GIB, 1, 1);
     ck_assert_int_eq(test_stream_result(world.stream), TN_CUDA_ERROR_ILLEGAL_ADDRESS);
     STATUS(TARN_ERR_DEVICE_LOST, tarn_malloc(world.device, 64 * MIB, world.stream, &address));
+    refuse_all(TARN_ERR_DEVICE_LOST);
+}
+
+/* The wait itself is the first to hear of it. */
+TEST(lost, a_wait_tells_of_a_lost_device)
+{
+    test_spin(world.stream, 300);
+    test_fill(world.stream, (char *)with.block + 64 * GIB, 1, 1);
+    STATUS(TARN_ERR_DEVICE_LOST, tarn_group_wait(with.groups[0], world.stream, TEST_RANK_NS));
     refuse_all(TARN_ERR_DEVICE_LOST);
 }
 

@@ -2,6 +2,7 @@
 /* Groups and symmetric pools that are misused, and ranks that disagree, come late, hang or die. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "support/ranks.h"
@@ -367,6 +368,13 @@ static void differ(struct test_rank *rank)
             tarn_symmetric_create(rank->group, (10 + rank->number * 2) * MIB, &pool));
     says(rank, "other strides");
     MUST(rank, pool == NULL);
+    /* A pool that one rank alone has begun gets no number. */
+    if (rank->number == 0)
+        MUST_BE(rank, TARN_ERR_WRONG_STATE, tarn_symmetric_create(rank->group, MIB, &pool));
+    else
+        MUST_BE(rank, TARN_ERR_WRONG_STATE, tarn_group_meet(rank->group, TEST_RANK_NS));
+    MUST_BE(rank, TARN_OK, tarn_symmetric_create(rank->group, MIB, &pool));
+    MUST_BE(rank, TARN_OK, tarn_symmetric_destroy(pool));
     MUST_BE(rank, TARN_OK, tarn_group_meet(rank->group, TEST_RANK_NS));
     test_rank_leave(rank);
 }
@@ -409,6 +417,40 @@ TEST_LOOP(ranks, the_first_call_that_differs_is_named, 0, 6)
     static const unsigned int places[] = {1501, 1500, 1499, 800, 501, 3};
 
     test_ranks_run(2, places[_i], go_astray);
+}
+
+/* Rank 0 has fewer descriptors than it needs, and one more each time. Where it fails by itself all
+ * go on; where it cannot take the others' descriptors, none waits for it. */
+static void lack_descriptors(struct test_rank *rank)
+{
+    tarn_status status = TARN_OK;
+    rlim_t next = (rlim_t)dup(STDERR_FILENO);
+    struct rlimit limit;
+
+    (void)close((int)next);
+    MUST(rank, getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    test_rank_join(rank, 8 * MIB, 2 * MIB);
+    for (rlim_t more = 0; more < 30 && status == TARN_OK; more++) {
+        struct rlimit low = {.rlim_cur = next + more, .rlim_max = limit.rlim_max};
+
+        if (rank->number == 0)
+            MUST(rank, setrlimit(RLIMIT_NOFILE, &low) == 0);
+        status = tarn_symmetric_reserve(rank->pool, 8 * MIB, TEST_RANK_NS);
+        MUST(rank, setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        MUST(rank, status != TARN_OK);
+        if (rank->number == 0 && status != TARN_ERR_DEVICE_MEMORY)
+            says(rank, "RLIMIT_NOFILE");
+        if (rank->number == 1)
+            MUST(rank, status == TARN_ERR_PEER_LOST);
+        status = tarn_group_meet(rank->group, TEST_RANK_NS);
+    }
+    MUST(rank, status == TARN_ERR_PEER_LOST);
+    test_rank_leave(rank);
+}
+
+TEST(ranks, rank_0_cannot_take_descriptors)
+{
+    test_ranks_run(2, 0, lack_descriptors);
 }
 
 /* -- Deaths -- */

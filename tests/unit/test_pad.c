@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "driver/driver.h"
 #include "share/pad.h"
 #include "support/world.h"
 #include "unit/unit.h"
@@ -466,6 +467,43 @@ TEST(on_device, a_cell_without_work_needs_no_end)
 
     OK(tn_pad_finish(other, cell, stream));
     ck_assert_uint_eq(sim.call_count("cuStreamBatchMemOp"), calls);
+}
+
+/* -- Locks -- */
+
+static struct {
+    struct tn_lock lock; /* of the pad's records */
+    unsigned int calls;
+    __typeof__(tn_driver_table.cuStreamBatchMemOp) driver;
+} watched;
+
+/* Another thread could end the wait by now. */
+static tn_cu_result watch(tn_cu_stream on, unsigned int count, tn_cu_batch_op *ops,
+                          unsigned int flags)
+{
+    ck_assert(!tn_lock_is_held(&watched.lock));
+    ck_assert(other->cells[0].awaits);
+    ck_assert_uint_eq(other->cells[0].awaited, 1);
+    watched.calls++;
+    return watched.driver(on, count, ops, flags);
+}
+
+TEST(on_host, the_records_are_free_while_a_stream_gets_a_wait)
+{
+    struct tn_cell cell = shared_cell();
+
+    ck_assert_uint_eq(cell.index, 0);
+    tn_lock_init(&watched.lock, TN_RANK_SHARES);
+    watched.driver = tn_driver_table.cuStreamBatchMemOp;
+    tn_driver_table.cuStreamBatchMemOp = watch;
+    other->lock = &watched.lock;
+    tn_lock_acquire(&watched.lock);
+    OK(tn_pad_wait(other, other_stream, cell, 1));
+    ck_assert(tn_lock_is_held(&watched.lock));
+    tn_lock_release(&watched.lock);
+    tn_driver_table.cuStreamBatchMemOp = watched.driver;
+    ck_assert_uint_eq(watched.calls, 1);
+    OK(tn_pad_finish(other, cell, NULL));
 }
 
 /* -- Refusals -- */
