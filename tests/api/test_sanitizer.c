@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "support/fake_tool.h"
+#include "support/gate.h"
 #include "support/world.h"
 
 static struct fake_tool tool;
@@ -209,6 +210,25 @@ TEST(told, a_restore_tells_of_the_blocks_that_come_and_go)
     OK(tarn_free(stays));
     OK(tarn_free(comes_back));
     ck_assert(!allows(comes_back, 1));
+}
+
+static void finish_late(void *done)
+{
+    test_gate_linger();
+    atomic_store((atomic_bool *)done, true);
+}
+
+TEST(told, a_checkpoint_gives_its_memory_up_behind_its_copies)
+{
+    char *block = alloc(1000);
+    atomic_bool done = false;
+    tarn_checkpoint *checkpoint;
+
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+    test_call_host(world.stream, finish_late, &done); /* in place of copies that take long */
+    OK(tarn_checkpoint_destroy(checkpoint));
+    ck_assert(atomic_load(&done));
+    OK(tarn_free(block));
 }
 
 enum { THREADS = 4 };
