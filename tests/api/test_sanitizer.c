@@ -231,6 +231,20 @@ TEST(told, a_checkpoint_gives_its_memory_up_behind_its_copies)
     OK(tarn_free(block));
 }
 
+TEST(told, a_restore_that_cannot_wait_leaves_nothing)
+{
+    char *block = alloc(1000);
+    tarn_checkpoint *checkpoint;
+
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(block));
+}
+
 enum { THREADS = 4 };
 
 static void *allocate_and_free(void *argument)
