@@ -245,6 +245,26 @@ TEST(told, a_restore_that_cannot_wait_leaves_nothing)
     OK(tarn_free(block));
 }
 
+TEST(told, a_block_kept_for_a_graph_that_is_gone_is_free_behind_a_take)
+{
+    char *input = alloc(4096);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
+    tarn_checkpoint *checkpoint;
+    tarn_graph *graph;
+
+    test_fill(world.stream, input, 1, 1024);
+    graph = test_capture_end(capture);
+    OK(tarn_graph_guard(graph, TARN_GUARD_KEEP, NULL));
+    OK(tarn_free(input));
+    ck_assert(allows(input, 4096));
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(test_malloc(100))); /* waits for the device */
+    ck_assert(allows(input, 4096));
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.stream, &checkpoint));
+    ck_assert(!allows(input, 1));
+    OK(tarn_checkpoint_destroy(checkpoint));
+}
+
 enum { THREADS = 4 };
 
 static void *allocate_and_free(void *argument)
