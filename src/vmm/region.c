@@ -169,9 +169,8 @@ static tarn_status add_region(struct tn_regions *regions, uint64_t at_least)
         bytes *= 2;
     region->taken = tn_host_alloc(words_of_slots(bytes) + words_of_pages(bytes),
                                   sizeof(uint64_t)); /* written where addresses are used */
-    status = region->taken != NULL
-                 ? reserve_range(regions->gpu, &bytes, at_least, &region->base)
-                 : tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a region");
+    status = region->taken != NULL ? reserve_range(regions->gpu, &bytes, at_least, &region->base)
+                                   : tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a region");
     if (status != TARN_OK) {
         tn_host_free(region->taken);
         tn_host_free(region);

@@ -153,7 +153,8 @@ TEST(init, no_region_without_host_memory)
         STATUS(TARN_ERR_HOST_MEMORY, tn_regions_init(&regions, &gpu, TN_GIB));
         ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
         test_same_ledger(&before);
-        ck_assert_uint_eq(sim.call_count("cuMemAddressReserve"), reserved); /* nor was any asked for */
+        ck_assert_uint_eq(sim.call_count("cuMemAddressReserve"),
+                          reserved); /* nor was any asked for */
         ck_assert_int_eq(tn_host_outstanding(), host_before);
     }
 }
