@@ -238,8 +238,9 @@ typedef struct tarn_audit_options {
 
     /* Look through the bytes of the own pool's live blocks, too, for pointers of Tarn's: words of
      * eight bytes at multiples of eight. The bytes are copied to the host on scan_stream, which the
-     * call waits for. Blocks allocated or freed meanwhile may be missed. The copies need page-locked
-     * memory. Where it is short, free callbacks (pressure.h) are called, before the graph is read. */
+     * call waits for. Blocks allocated or freed meanwhile may be missed. The copies need
+     * page-locked memory. Where it is short, free callbacks (pressure.h) are called, before the
+     * graph is read. */
     bool scan;
     tarn_stream scan_stream;
 
