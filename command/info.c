@@ -165,7 +165,8 @@ static void to_json(const struct told_device *told, struct json *json)
     json_end(json, '}');
 }
 
-/* Devices are counted from 0 until there is none. *last: why the first one is none. */
+/* Devices are counted from 0 until there is none, or the first one is refused. *last: why. Returns
+ * how many can be used. */
 static size_t write_devices(const struct library *library, struct json *json, bool as_json,
                             char last[SENTENCE_BYTES])
 {
@@ -176,7 +177,8 @@ static size_t write_devices(const struct library *library, struct json *json, bo
         const tarn_status status = look(library, ordinal, &told);
 
         if (status == TARN_ERR_NO_DEVICE || status == TARN_ERR_NO_DRIVER ||
-            status == TARN_ERR_DRIVER_TOO_OLD || status == TARN_ERR_INVALID_ARGUMENT) {
+            status == TARN_ERR_DRIVER_TOO_OLD || status == TARN_ERR_INVALID_ARGUMENT ||
+            (told.refusal[0] != '\0' && count == 0)) {
             (void)snprintf(last, SENTENCE_BYTES, "%s", told.refusal);
             break;
         }
@@ -184,7 +186,7 @@ static size_t write_devices(const struct library *library, struct json *json, bo
             to_json(&told, json);
         else
             print(&told, json->file);
-        count += 1;
+        count += told.refusal[0] == '\0';
     }
     return count;
 }

@@ -100,13 +100,18 @@ bool screen_finish(struct screen *screen)
 
 bool screen_wait(struct screen *screen, int milliseconds)
 {
-    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    char key;
+    struct pollfd input = {.fd = screen->is_deaf ? -1 : STDIN_FILENO, .events = POLLIN};
+    ssize_t count = 0;
+    char key = 0;
 
     TN_ASSERT(screen->is_terminal);
-    if (is_stopped || poll(&input, 1, milliseconds) < 0)
+    if (is_stopped || poll(&input, 1, milliseconds) <= 0)
         return !is_stopped;
-    if ((input.revents & POLLIN) == 0)
-        return !is_stopped;
-    return read(STDIN_FILENO, &key, 1) == 1 && key != 'q' && key != 'Q' && key != ESCAPE;
+    if ((input.revents & POLLIN) != 0)
+        count = read(STDIN_FILENO, &key, 1);
+    if (count > 0)
+        return key != 'q' && key != 'Q' && key != ESCAPE;
+    screen->is_deaf = true; /* its end would be told again at once */
+    (void)poll(NULL, 0, milliseconds);
+    return !is_stopped;
 }

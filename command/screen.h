@@ -11,6 +11,7 @@
 struct screen {
     FILE *file;
     bool is_terminal;
+    bool is_deaf; /* no key comes any more */
     unsigned width;
     unsigned height;
     unsigned lines; /* of the picture that is being written */

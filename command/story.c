@@ -239,6 +239,7 @@ static bool read_group(struct reading *reading, struct mention *group, size_t co
 {
     const struct change words = find_words(reading, group, count, live);
     const size_t allocation = find_allocation(reading, group, count);
+    uint32_t stack = words.stack;
     bool is_live = false;
 
     if (allocation < count)
@@ -256,8 +257,9 @@ static bool read_group(struct reading *reading, struct mention *group, size_t co
         change->address = words.address;
         change->bytes = words.bytes;
         change->requested = words.requested;
-        if (!becomes)
-            change->stack = words.stack;
+        if (becomes && !change->is_lost)
+            stack = change->stack;
+        change->stack = stack; /* a free's: of the allocation or restore that it ends */
         reading->story->unknown += words.bytes == 0;
         is_live = becomes;
     }

@@ -48,9 +48,13 @@ struct view {
     size_t most; /* changes; above, some are left out */
     size_t left_out;
     size_t merged;
+    uint32_t
+        *stands_for; /* by the note's place: how many notes, itself included; 0: it is left out */
+    size_t notes_left_out;
     struct intern stacks; /* numbers */
     struct intern pools;
     struct intern captures;
+    struct intern graphs; /* of replays, where there are many notes */
     struct intern labels;
     char *text; /* room for a stack's frames */
 };
@@ -244,6 +248,80 @@ static bool list_changes(struct view *view)
     return true;
 }
 
+/* Fences are many, and change nothing that the page shows. */
+static bool is_shown(enum tn_note note)
+{
+    return note != TN_NOTE_FENCE_RECORDED && note != TN_NOTE_FENCE_DONE;
+}
+
+/* The pictures of memory and of graphs are made of these. */
+static bool is_drawn(enum tn_note note)
+{
+    return note == TN_NOTE_SEGMENT_RESERVED || note == TN_NOTE_SEGMENT_DROPPED ||
+           note == TN_NOTE_MAPPED || note == TN_NOTE_MOVED || note == TN_NOTE_UNMAPPED ||
+           note == TN_NOTE_GRAPH_MADE || note == TN_NOTE_GRAPH_DESTROYED;
+}
+
+static size_t count_notes(const struct story *story)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < story->note_count; i++)
+        count += is_shown(story->notes[i].note);
+    return count;
+}
+
+/* A graph's last replay stands for all. Replays come from the last one on. *lasts: by the graph's
+ * number. */
+static bool add_replay(struct view *view, size_t place, void **lasts, size_t *capacity)
+{
+    const size_t known = view->graphs.count;
+    const struct tn_note_words *note = &view->tale->story.notes[place];
+    uint32_t number;
+
+    if (!number_of(&view->graphs, note->operands[0], &number) ||
+        !tn_host_grow(lasts, capacity, view->graphs.count, sizeof place))
+        return false;
+    TN_ASSERT(number <= known);
+    if (number == known)
+        ((size_t *)*lasts)[number] = place;
+    else
+        view->notes_left_out += 1;
+    view->stands_for[((size_t *)*lasts)[number]] += 1;
+    return true;
+}
+
+/* Above the most, the page has the newest of those that draw nothing, and counts replays. */
+static bool choose_notes(struct view *view)
+{
+    const struct story *story = &view->tale->story;
+    const bool all = count_notes(story) <= view->most;
+    size_t room = view->most;
+    void *lasts = NULL;
+    size_t capacity = 0;
+    bool done;
+
+    view->stands_for = tn_host_alloc(story->note_count + 1, sizeof *view->stands_for);
+    done = view->stands_for != NULL;
+    for (size_t i = story->count; i > 0 && done; i--) {
+        const size_t place = (size_t)story->all[i - 1].block;
+
+        if (story->all[i - 1].kind != CHANGE_NOTE || !is_shown(story->notes[place].note))
+            continue;
+        if (all || is_drawn(story->notes[place].note)) {
+            view->stands_for[place] = 1;
+        } else if (story->notes[place].note == TN_NOTE_GRAPH_REPLAYED) {
+            done = add_replay(view, place, &lasts, &capacity);
+        } else {
+            view->stands_for[place] = room > 0;
+            view->notes_left_out += room == 0;
+            room -= room > 0;
+        }
+    }
+    tn_host_free(lasts);
+    return done;
+}
+
 static void write_about(struct view *view)
 {
     const struct history *history = &view->tale->history;
@@ -256,6 +334,7 @@ static void write_about(struct view *view)
     json_number(json, "lost_pages", view->tale->told.lost_pages);
     json_number(json, "left_out", view->left_out);
     json_number(json, "merged", view->merged);
+    json_number(json, "notes_left_out", view->notes_left_out);
     json_end(json, '}');
 }
 
@@ -350,12 +429,13 @@ static void write_note(struct view *view, const struct change *change)
     json_text(json, "kind", note_name(note->note));
     json_number(json, "pool", note->pool);
     json_text(json, "text", text[0] == ',' ? text + 2 : text);
+    if (view->stands_for[change->block] > 1)
+        json_number(json, "replays", view->stands_for[change->block]);
     for (size_t i = 0; i < tn_note_operand_count(note->note); i++)
         json_number(json, note_operand(note->note, i), note->operands[i]);
     json_end(json, '}');
 }
 
-/* Fences are many, and change nothing that the page shows. */
 static void write_notes(struct view *view)
 {
     const struct story *story = &view->tale->story;
@@ -364,9 +444,7 @@ static void write_notes(struct view *view)
     for (size_t i = 0; i < story->count; i++) {
         const struct change *change = &story->all[i];
 
-        if (change->kind == CHANGE_NOTE &&
-            story->notes[change->block].note != TN_NOTE_FENCE_RECORDED &&
-            story->notes[change->block].note != TN_NOTE_FENCE_DONE)
+        if (change->kind == CHANGE_NOTE && view->stands_for[change->block] > 0)
             write_note(view, change);
     }
     json_end(&view->json, ']');
@@ -480,9 +558,11 @@ bool view_write(struct tale *tale, size_t most, FILE *file)
 
     view.most = tn_max(most, 1);
     view.text = tn_host_alloc(FRAMES_KEY_BYTES, 1);
-    done = view.text != NULL && list_changes(&view) && write_page(&view);
+    done = view.text != NULL && list_changes(&view) && choose_notes(&view) && write_page(&view);
     tn_host_free(view.text);
     tn_host_free(view.all);
+    tn_host_free(view.stands_for);
+    intern_free(&view.graphs);
     intern_free(&view.stacks);
     intern_free(&view.pools);
     intern_free(&view.captures);

@@ -329,7 +329,7 @@ function writeNotes() {
     const row = table.insertRow();
     cell(row, timeText(note.time - first), "number");
     cell(row, note.kind + (note.pool ? ", pool " + note.pool : ""));
-    cell(row, note.text, "dim");
+    cell(row, note.text + (note.replays ? ", the last of " + note.replays : ""), "dim");
   }
 }
 
@@ -342,7 +342,7 @@ function writeGraphs() {
   for (const note of notes) {
     if (note.time > state.cursor) break;
     if (note.kind === "graph made") graphs.set(note.graph, { pool: note.pool, capture: note.capture, replays: 0 });
-    if (note.kind === "graph replayed" && graphs.has(note.graph)) graphs.get(note.graph).replays++;
+    if (note.kind === "graph replayed" && graphs.has(note.graph)) graphs.get(note.graph).replays += note.replays ?? 1;
     if (note.kind === "graph destroyed") graphs.delete(note.graph);
   }
   table.replaceChildren();
@@ -523,7 +523,8 @@ function writeHead() {
   document.title = (about.program || "process " + about.process) + ": Tarn";
   $("title").textContent = (about.program || "program not known") + ", process " + about.process;
   $("about").textContent = "begun " + new Date(about.begun_ms).toISOString() + ", " + count + " changes of blocks, "
-    + notes.length + " other events" + (about.lost_pages > 0 ? "; " + about.lost_pages + " older pages were overwritten" : "")
+    + notes.length + " other events"
+    + (about.notes_left_out > 0 ? "; " + about.notes_left_out + " older ones and replays are left out" : "") + (about.lost_pages > 0 ? "; " + about.lost_pages + " older pages were overwritten" : "")
     + (about.left_out > 0 ? "; " + about.left_out + " changes of short-lived blocks are left out" : "")
     + (about.merged > 0 ? "; of blocks that are gone at the end there are sums alone" : "");
   const rows = [["peak", bytesText(grouping.peak * UNIT) + " at " + timeText((time[grouping.peakAt] ?? first) - first)],

@@ -238,7 +238,9 @@ typedef struct tarn_audit_options {
 
     /* Look through the bytes of the own pool's live blocks, too, for pointers of Tarn's: words of
      * eight bytes at multiples of eight. The bytes are copied to the host on scan_stream, which the
-     * call waits for. Blocks freed meanwhile may be missed. */
+     * call waits for. Blocks allocated or freed meanwhile may be missed. The copies need
+     * page-locked memory. Where it is short, free callbacks (pressure.h) are called, before the
+     * graph is read. */
     bool scan;
     tarn_stream scan_stream;
 
@@ -260,9 +262,12 @@ typedef struct tarn_audit_options {
  *                     The pool is not the graph's.
  *                     The graph is of another device.
  *   LIMIT             The graph has 2^32 nodes or more.
+ *                     With scan: page-locked memory is at its limit.
  *   WRONG_STATE       scan_stream is being captured.
  *                     scan_stream is the legacy default stream, while a blocking stream is being
  *                     captured.
+ *   ADDRESS_SPACE     With scan: no range of addresses is left for page-locked memory.
+ *   NOT_SUPPORTED     With scan: the driver neither maps nor registers memory of the host.
  *   HOST_MEMORY, DEVICE_LOST, POISONED, DRIVER. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_graph_audit(tarn_graph *graph,
                                                       const tarn_audit_options *options,
@@ -281,7 +286,7 @@ TARN_API TARN_MUST_CHECK tarn_status tarn_graph_audit(tarn_graph *graph,
  *                     An option is out of range, or their size is wrong (tarn/types.h).
  *                     The pool or the graph is of another device. The kernels of a graph tell its
  *                     device, and nothing else does.
- *   LIMIT, WRONG_STATE  As tarn_graph_audit.
+ *   LIMIT, WRONG_STATE, ADDRESS_SPACE, NOT_SUPPORTED  As tarn_graph_audit.
  *   DRIVER            The driver refuses the graph, as it may refuse a destroyed graph.
  *   HOST_MEMORY, DEVICE_LOST, POISONED. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_driver_graph_audit(tarn_device *device,

@@ -64,6 +64,7 @@ extern "C" {
  *                     With contents: the stream is the legacy default stream, while a blocking
  *                     stream is being captured.
  *   NOT_SUPPORTED     With contents: the driver cannot compile the kernel that copies them.
+ *                     With contents: the driver neither maps nor registers memory of the host.
  *   DEVICE_MEMORY, HOST_MEMORY, ADDRESS_SPACE, LIMIT, DEVICE_LOST, POISONED, DRIVER. */
 TARN_API TARN_MUST_CHECK tarn_status tarn_checkpoint_take(tarn_pool *pool, tarn_contents contents,
                                                           tarn_stream stream,

@@ -31,6 +31,7 @@
 #include "base/contract.h"
 #include "base/error.h"
 #include "driver/idle.h"
+#include "driver/sanitizer.h"
 #include "pools/allocate.h"
 #include "pools/device.h"
 #include "pools/free.h"
@@ -99,8 +100,14 @@ static struct tn_block *lock_memory(tarn_device *device, void *memory)
 static void free_memory(tarn_device *device, void *memory)
 {
     tarn_pool *pool = device->default_pool;
-    struct tn_block *block = lock_memory(device, memory);
+    struct tn_block *block;
 
+    if (tn_gpu_is_linear(&device->gpu)) { /* the tool lets no kernel use freed bytes */
+        tarn_status status = tn_gpu_wait_idle(&device->gpu);
+
+        (void)status; /* a refusal has lost the device, or is latched */
+    }
+    block = lock_memory(device, memory);
     tn_pool_free_block(pool, block, false);
     tn_pool_unlock(pool);
 }

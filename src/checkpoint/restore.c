@@ -573,10 +573,10 @@ tarn_status tn_checkpoint_restore(tarn_checkpoint *checkpoint, tarn_stream strea
                                             &plan.order);
     if (status == TARN_OK && checkpoint->contents != NULL)
         status = tn_contents_prepare(checkpoint, stream);
-    if (status == TARN_OK && checkpoint->contents != NULL)
-        status = tn_use_make(&plan.pool->device->streams, stream, plan.order, &use);
     if (status == TARN_OK && tn_gpu_is_linear(&plan.pool->device->gpu))
         status = tn_gpu_wait_idle(&plan.pool->device->gpu); /* freed bytes are not usable at once */
+    if (status == TARN_OK && checkpoint->contents != NULL)
+        status = tn_use_make(&plan.pool->device->streams, stream, plan.order, &use);
     if (status != TARN_OK)
         return status;
     status = run(&plan, use, &made);

@@ -319,18 +319,33 @@ static tarn_status classify_graph(struct work *work, tarn_device *device,
     return status;
 }
 
-static tarn_status scan_pool(struct work *work, tarn_device *device, tarn_stream stream)
+static tarn_status scan_pool(struct work *work, tarn_device *device, struct tn_scan *scan)
 {
     struct tn_references *references = &work->record->references;
-    struct tn_scan scan;
-    tarn_status status = tn_scan_begin(&scan, work->subject->pool, stream);
+    tarn_status status = TARN_OK;
 
-    while (status == TARN_OK && tn_scan_goes_on(&scan)) {
-        status = tn_scan_read(&scan, references);
+    while (status == TARN_OK && tn_scan_goes_on(scan)) {
+        status = tn_scan_read(scan, references);
         if (status == TARN_OK)
             status = classify_batch(work, device);
     }
-    work->record->view.scanned_bytes = scan.scanned_bytes;
+    work->record->view.scanned_bytes = scan->scanned_bytes;
+    return status;
+}
+
+/* A scan begins before the graph is read: it may call the program's functions. */
+static tarn_status look(struct work *work, tarn_device *device, const tarn_audit_options *options)
+{
+    struct tn_scan scan = {.pool = NULL};
+    tarn_status status = TARN_OK;
+
+    if (options->scan && work->list != TN_LIST_NOT_HELD)
+        status = tn_scan_begin(&scan, work->subject->pool,
+                               tn_device_stream(device, options->scan_stream));
+    if (status == TARN_OK)
+        status = classify_graph(work, device, options);
+    if (status == TARN_OK && scan.pool != NULL)
+        status = scan_pool(work, device, &scan);
     tn_scan_end(&scan);
     return status;
 }
@@ -380,9 +395,7 @@ tarn_status tn_audit(tarn_device *device, const struct tn_audit_subject *subject
     work.record = tn_host_alloc(1, sizeof *work.record);
     if (work.record == NULL)
         return no_memory();
-    status = classify_graph(&work, device, options);
-    if (status == TARN_OK && options->scan && list != TN_LIST_NOT_HELD)
-        status = scan_pool(&work, device, tn_device_stream(device, options->scan_stream));
+    status = look(&work, device, options);
     if (status == TARN_OK) {
         finish(&work);
         *audit = &work.record->view;

@@ -93,13 +93,13 @@ tarn_status tn_scan_begin(struct tn_scan *scan, tarn_pool *pool, tn_cu_stream st
                        "blocking stream is: the bytes of a pool cannot be copied on it");
     status = tn_stream_meet(gpu, stream);
     if (status == TARN_OK)
-        status = list_blocks(scan);
-    if (status == TARN_OK)
         status = tn_event_create(gpu, stream, &scan->done);
     if (status == TARN_OK)
         status = tn_device_host_pool(pool->device, TN_HOST_STAGING, &staging);
     if (status == TARN_OK)
         status = tn_staging_take(staging, buffer_bytes, &scan->pinned);
+    if (status == TARN_OK)
+        status = list_blocks(scan); /* last: the program's functions may have been called */
     if (status != TARN_OK)
         tn_scan_end(scan);
     return status;

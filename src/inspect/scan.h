@@ -26,10 +26,10 @@ struct tn_scan {
     uint64_t scanned_bytes;
 };
 
-/* Begins a scan.
+/* Begins a scan. May call functions of the program's where memory is short (pools/staging.h).
  *   WRONG_STATE: the stream is being captured, or is the legacy default stream while a blocking
  *   stream is;
- *   HOST_MEMORY, DEVICE_LOST, DRIVER: the scan has not begun */
+ *   HOST_MEMORY, ADDRESS_SPACE, LIMIT, NOT_SUPPORTED, DEVICE_LOST, DRIVER: the scan has not begun */
 TARN_MUST_CHECK tarn_status tn_scan_begin(struct tn_scan *scan, tarn_pool *pool,
                                           tn_cu_stream stream);
 

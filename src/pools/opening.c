@@ -468,9 +468,13 @@ static tarn_status leave_list(tarn_device *device, bool *last)
 tarn_status tn_device_host_pool(tarn_device *device, enum tn_host_pool kind, tarn_pool **pool)
 {
     tarn_status status = TARN_OK;
-    tarn_pool *made;
+    tarn_pool *made = atomic_load(&device->host.pools[kind]);
 
     TN_ASSERT(tn_lock_none_held());
+    if (made != NULL) { /* it stays until the device is closed */
+        *pool = made;
+        return TARN_OK;
+    }
     tn_fork_stake();
     tn_lock_acquire(&process_lock);
     made = atomic_load(&device->host.pools[kind]);

@@ -461,6 +461,7 @@ void tn_pending_free(tarn_pool *pool, struct tn_block *block)
     if (moves)
         tn_heap_give_up(pool, block);
     unlink_pending(pool, block);
+    tn_usable_settle(&pool->device->gpu, block);
     tn_uses_end(&pool->device->streams, block);
     /* Users of the block may still run, before the caller's stream. */
     tn_arena_fall(block->heap->arena, tn_block_bytes(block));

@@ -145,43 +145,46 @@ static tarn_status reserve_range(struct tn_gpu *gpu, uint64_t *bytes, uint64_t a
     return status;
 }
 
+static uint64_t words_of_slots(uint64_t bytes)
+{
+    return (bytes / TN_SLOT_BYTES + BITS - 1) / BITS;
+}
+
+static uint64_t words_of_pages(uint64_t bytes)
+{
+    return (bytes / TN_PAGE_BYTES + BITS - 1) / BITS;
+}
+
+/* Nothing is refused behind the range: the lock is held, and a free of linear memory waits. */
 static tarn_status add_region(struct tn_regions *regions, uint64_t at_least)
 {
     struct tn_region *region = tn_host_alloc(1, sizeof *region);
     struct tn_region **link = &regions->first;
     uint64_t bytes = regions->region_bytes;
-    uint64_t taken_words;
     tarn_status status;
 
     if (region == NULL)
         return tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a region");
     while (bytes < at_least)
         bytes *= 2;
-    status = reserve_range(regions->gpu, &bytes, at_least, &region->base);
-    if (status != TARN_OK)
-        goto free_region;
+    region->taken = tn_host_alloc(words_of_slots(bytes) + words_of_pages(bytes),
+                                  sizeof(uint64_t)); /* written where addresses are used */
+    status = region->taken != NULL ? reserve_range(regions->gpu, &bytes, at_least, &region->base)
+                                   : tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a region");
+    if (status != TARN_OK) {
+        tn_host_free(region->taken);
+        tn_host_free(region);
+        return status;
+    }
     region->bytes = bytes;
     region->slot_count = bytes / TN_SLOT_BYTES;
     region->free_count = region->slot_count;
-    taken_words = (region->slot_count + BITS - 1) / BITS;
-    region->taken = tn_host_alloc(taken_words + (bytes / TN_PAGE_BYTES + BITS - 1) / BITS,
-                                  sizeof(uint64_t)); /* written where addresses are used */
-    if (region->taken == NULL) {
-        status = tn_fail(TARN_ERR_HOST_MEMORY, "no host memory for a region");
-        goto free_addresses;
-    }
-    region->mapped = region->taken + taken_words;
+    region->mapped = region->taken + words_of_slots(bytes);
     while (*link != NULL)
         link = &(*link)->next;
     *link = region;
     atomic_fetch_add(&regions->reserved_bytes, bytes);
     return TARN_OK;
-
-free_addresses:
-    free_range(regions->gpu, region->base, bytes);
-free_region:
-    tn_host_free(region);
-    return status;
 }
 
 tarn_status tn_regions_init(struct tn_regions *regions, struct tn_gpu *gpu, uint64_t region_bytes)

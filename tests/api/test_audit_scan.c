@@ -97,3 +97,50 @@ TEST(scans, no_pool_has_no_bytes)
     OK(tarn_free(input));
     OK(tarn_free(output));
 }
+
+static bool give_input(tarn_device *device, size_t wanted_bytes, void *user)
+{
+    (void)device;
+    (void)wanted_bytes;
+    (void)sim.clear_fault(NULL);
+    OK(tarn_free(*(void **)user));
+    return true;
+}
+
+/* What a callback frees is no live block in the audit. */
+TEST(scans, callbacks_are_called_before_the_graph_is_read)
+{
+    tarn_graph *graph = make_graph();
+    void *table = test_alloc(world.pool, BYTES, world.stream);
+
+    OK(tarn_device_add_free_callback(world.device, give_input, &input));
+    sim.plan_fault("cuMemCreate", 1, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    options.scan = true;
+    options.scan_stream = world.stream;
+    look(graph);
+    ck_assert_uint_eq(audit->scanned_bytes, BYTES);
+    expect(TARN_POINTER_FREED_EXTERNAL, 1, 1);
+    OK(tarn_device_remove_free_callback(world.device, give_input, &input));
+    tarn_audit_destroy(audit);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(table));
+    OK(tarn_free(output));
+}
+
+TEST(scans, without_page_locked_memory_there_is_no_audit)
+{
+    tarn_graph *graph = make_graph();
+    void *table = test_alloc(world.pool, BYTES, world.stream);
+    tarn_audit *none = UNTOUCHED;
+
+    options.scan = true;
+    options.scan_stream = world.stream;
+    sim.plan_fault("cuMemCreate", 1, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_HOST_MEMORY, tarn_graph_audit(graph, &options, &none));
+    (void)sim.clear_fault(NULL);
+    ck_assert_untouched(none);
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(table));
+    OK(tarn_free(input));
+    OK(tarn_free(output));
+}

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "support/fake_tool.h"
+#include "support/gate.h"
 #include "support/world.h"
 
 static struct fake_tool tool;
@@ -209,6 +210,59 @@ TEST(told, a_restore_tells_of_the_blocks_that_come_and_go)
     OK(tarn_free(stays));
     OK(tarn_free(comes_back));
     ck_assert(!allows(comes_back, 1));
+}
+
+static void finish_late(void *done)
+{
+    test_gate_linger();
+    atomic_store((atomic_bool *)done, true);
+}
+
+TEST(told, a_checkpoint_gives_its_memory_up_behind_its_copies)
+{
+    char *block = alloc(1000);
+    atomic_bool done = false;
+    tarn_checkpoint *checkpoint;
+
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+    test_call_host(world.stream, finish_late, &done); /* in place of copies that take long */
+    OK(tarn_checkpoint_destroy(checkpoint));
+    ck_assert(atomic_load(&done));
+    OK(tarn_free(block));
+}
+
+TEST(told, a_restore_that_cannot_wait_leaves_nothing)
+{
+    char *block = alloc(1000);
+    tarn_checkpoint *checkpoint;
+
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_DEVICE, world.stream, &checkpoint));
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    sim.plan_fault("cuMemFree", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    OK(tarn_checkpoint_restore(checkpoint, world.stream, NULL));
+    OK(tarn_checkpoint_destroy(checkpoint));
+    OK(tarn_free(block));
+}
+
+TEST(told, a_block_kept_for_a_graph_that_is_gone_is_free_behind_a_take)
+{
+    char *input = alloc(4096);
+    tarn_capture *capture = test_capture_begin(TARN_CAPTURE_RELAXED);
+    tarn_checkpoint *checkpoint;
+    tarn_graph *graph;
+
+    test_fill(world.stream, input, 1, 1024);
+    graph = test_capture_end(capture);
+    OK(tarn_graph_guard(graph, TARN_GUARD_KEEP, NULL));
+    OK(tarn_free(input));
+    ck_assert(allows(input, 4096));
+    OK(tarn_graph_destroy(graph));
+    OK(tarn_free(test_malloc(100))); /* waits for the device */
+    ck_assert(allows(input, 4096));
+    OK(tarn_checkpoint_take(world.pool, TARN_CONTENTS_NONE, world.stream, &checkpoint));
+    ck_assert(!allows(input, 1));
+    OK(tarn_checkpoint_destroy(checkpoint));
 }
 
 enum { THREADS = 4 };

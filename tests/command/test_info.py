@@ -37,6 +37,13 @@ class Infos(Case):
         self.assertNotIn("device", out)
         self.assertIn("none.so", said)
 
+    def test_a_driver_that_fails_is_no_device_that_can_be_used(self):
+        self.environment["TARN_SIM_FAULT"] = "cuDevicePrimaryCtxRetain:1:UNKNOWN:always"
+        out, said = self.run_command("info", status=1)
+        self.assertNotIn("device", out)
+        self.assertIn("no device can be used", said)
+        self.assertIn("CUDA_ERROR_UNKNOWN", said)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -118,6 +118,35 @@ TEST(stories, have_moved_changes_in_their_order)
     tn_ring_leave(&guest);
 }
 
+static void put_with_stack(enum tn_history_kind kind, uint64_t block, uint64_t stack)
+{
+    tn_ring_put_stamp(&writers[0]);
+    tn_ring_put(&writers[0], TN_HISTORY_NUMBER, block);
+    tn_ring_put_more(&writers[0], kind, UINT64_C(1) << TN_HISTORY_WASTE_BITS,
+                     (const uint64_t[]){address / MADE_UNIT + block, stack}, 2);
+}
+
+/* So sums by stack come to nothing when the block is free. */
+TEST(stories, have_frees_with_the_stack_of_what_they_end)
+{
+    static const uint32_t stacks[] = {11, 11, 12, 12, 11, 11};
+    struct story story;
+
+    put_with_stack(TN_HISTORY_ALLOC, 1, 11);
+    made_free(&writers[0], 1);
+    put_with_stack(TN_HISTORY_RESTORED, 1, 12);
+    made_free(&writers[0], 1);
+    put_with_stack(TN_HISTORY_RESTORED, 1, 11);
+    made_free(&writers[0], 1);
+    story = read_story();
+    ck_assert_uint_eq(story.count, 2 + 6);
+    for (size_t i = 0; i < 6; i++) {
+        expect(&story.all[2 + i], i % 2 == 0 ? CHANGE_ALLOC : CHANGE_FREE, 1, 1);
+        ck_assert_uint_eq(story.all[2 + i].stack, stacks[i]);
+    }
+    story_free(&story);
+}
+
 TEST(stories, begin_with_what_the_log_has_lost)
 {
     struct story story;

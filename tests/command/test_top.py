@@ -10,6 +10,7 @@ import re
 import struct
 import subprocess
 import termios
+import time
 import unittest
 
 from test_command import COMMAND, SMALL, Case
@@ -18,11 +19,11 @@ ESCAPES = re.compile(r"\x1b\[[?0-9]*[A-Za-z]")
 
 
 class Tops(Case):
-    def watch(self, program, columns, rows):
-        """The command on a terminal, and the terminal's other end."""
+    def watch(self, program, columns, rows, keys=None):
+        """The command on a terminal, and the terminal's other end. keys: where keys come from instead."""
         master, slave = os.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        command = subprocess.Popen([COMMAND, "top", str(program.pid)], stdin=slave, stdout=slave,
+        command = subprocess.Popen([COMMAND, "top", str(program.pid)], stdin=keys or slave, stdout=slave,
                                    stderr=slave, env=self.environment)
         os.close(slave)
         self.addCleanup(os.close, master)
@@ -71,6 +72,26 @@ class Tops(Case):
         self.kill(program)
         self.read_picture(master, "has ended")
         self.assertEqual(command.wait(60), 0)
+
+    def test_without_keys_pictures_come_as_slowly(self):
+        program, _ = self.start("more")
+        for keys in self.no_keys():
+            command, master = self.watch(program, 100, 40, keys)
+            begin = time.monotonic()
+            text = ""
+            while text.count("\x1b[J") < 4:
+                text += os.read(master, 65536).decode()
+            self.assertGreater(time.monotonic() - begin, 1)
+            command.terminate()
+            self.assertEqual(command.wait(60), 0)
+
+    def no_keys(self):
+        """A pipe that nobody writes to any more, and a file without a byte."""
+        reader, writer = os.pipe()
+        os.close(writer)
+        with open(reader, "rb") as pipe, open(os.devnull, "rb") as empty:
+            yield pipe
+            yield empty
 
     def test_what_is_no_history_is_refused(self):
         other = self.folder / "other"

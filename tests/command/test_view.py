@@ -65,6 +65,26 @@ class Pages(Converted):
             self.assertEqual(end, [sum(unit for unit, of in zip(units, pools, strict=True) if of == pool)
                                    for pool in range(3)])
 
+    def test_of_many_notes_the_newest_are_there_and_replays_are_counted(self):
+        program, _ = self.start_killed("more")
+        whole, few = (self.data(self.make(program, *options)) for options in ((), ("--events", 1)))
+        self.assertEqual(whole["about"]["notes_left_out"], 0)
+        self.assertEqual(few["about"]["notes_left_out"], len(whole["notes"]) - len(few["notes"]))
+        replays, others, drawn = zip(*map(self.sort_notes, (whole, few)), strict=True)
+        self.assertGreater(len(replays[0]), 1)
+        self.assertEqual(replays[1], [replays[0][-1] | {"replays": len(replays[0])}])
+        self.assertGreater(len(others[0]), 1)
+        self.assertEqual(others[1], others[0][-1:])
+        self.assertGreater(len(drawn[0]), 1)
+        self.assertEqual(drawn[0], drawn[1])
+
+    def sort_notes(self, data):
+        drawn = "segment reserved", "segment given back", "memory mapped", "memory moved", "memory unmapped", \
+            "graph made", "graph destroyed"
+        return ([note for note in data["notes"] if note["kind"] == "graph replayed"],
+                [note for note in data["notes"] if note["kind"] not in (*drawn, "graph replayed")],
+                [note for note in data["notes"] if note["kind"] in drawn])
+
     def test_the_same_file_makes_the_same_page(self):
         program, _ = self.start_killed(conf=SMALL)
         self.assertEqual(self.make(program).read_bytes(), self.make(program).read_bytes())

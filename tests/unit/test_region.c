@@ -146,11 +146,15 @@ TEST(init, a_driver_that_fails_is_not_asked_for_less)
 
 TEST(init, no_region_without_host_memory)
 {
+    const uint64_t reserved = sim.call_count("cuMemAddressReserve");
+
     for (uint64_t nth = 1; nth <= 2; nth++) {
         (void)tn_host_plan_fault(nth, false);
         STATUS(TARN_ERR_HOST_MEMORY, tn_regions_init(&regions, &gpu, TN_GIB));
         ck_assert_uint_eq(tn_host_plan_fault(0, false), 1);
         test_same_ledger(&before);
+        ck_assert_uint_eq(sim.call_count("cuMemAddressReserve"),
+                          reserved); /* nor was any asked for */
         ck_assert_int_eq(tn_host_outstanding(), host_before);
     }
 }
