@@ -110,12 +110,23 @@ static void end_slot(tarn_connection *connection, uint32_t slot, enum tn_slot_st
                           tn_slot_word(opened->generation, state), memory_order_release);
 }
 
+/* Whether streams that wait for the beginning of the lease have gone on, also by its loss. */
+static bool has_begun(const tarn_connection *connection, uint32_t slot)
+{
+    const struct tn_opened *opened = &connection->consumer.opened[slot];
+
+    return opened->wait_count == 0 || connection->state == TN_CONNECTION_GONE ||
+           tn_gpu_is_lost(&connection->device->gpu) ||
+           tn_handoff_is_told(&connection->handoff, TN_HANDOFF_BEGINS, slot, opened->generation);
+}
+
 /* Whether no stream and no graph has the closed slot any more. */
 static bool has_left(const tarn_connection *connection, uint32_t slot)
 {
     struct tn_opened *opened = &connection->consumer.opened[slot];
 
-    return tn_handoff_has_passed(&connection->device->gpu, &connection->handoff, slot,
+    return has_begun(connection, slot) &&
+           tn_handoff_has_passed(&connection->device->gpu, &connection->handoff, slot,
                                  opened->writes) &&
            !tn_import_block_is_kept(&opened->block);
 }
@@ -317,7 +328,7 @@ static tarn_status open_share(tarn_connection *connection, struct tn_share *shar
         status = open_slot(connection, share, on_stream);
     if (status == TARN_OK) {
         opened->count += 1;
-        opened->is_waited_for = opened->begins && (on_stream || opened->is_waited_for);
+        opened->wait_count += opened->begins && on_stream;
     }
     return status;
 }
@@ -336,8 +347,9 @@ static void take_back(tarn_connection *connection, uint32_t slot)
 {
     struct tn_opened *opened = &connection->consumer.opened[slot];
 
-    TN_ASSERT(tn_lock_is_held(&connection->lock) && opened->count > 0);
+    TN_ASSERT(tn_lock_is_held(&connection->lock) && opened->count > 0 && opened->wait_count > 0);
     opened->count -= 1;
+    opened->wait_count -= 1;
     if (opened->count > 0)
         return;
     unlink_address(connection, slot);

@@ -109,6 +109,31 @@ TEST(opened, a_stream_waits_for_the_work_before_the_share)
     close_all();
 }
 
+/* A plain close: the stream that opened the share has yet to read the word of its beginning. */
+TEST(opened, a_lease_lasts_until_the_consumer_s_stream_has_begun)
+{
+    struct tn_share share;
+    void *block;
+
+    test_gate_close(&gate, stream);
+    block = shared(stream, &share);
+    OK(tn_share_close(consumer, open_on(other, &share), NULL));
+    ck_assert_uint_eq(consumer->consumer.opened_count, 1);
+    tn_lock_acquire(&consumer->lock);
+    tn_share_poll(consumer, UINT32_MAX);
+    tn_lock_release(&consumer->lock);
+    ck_assert_uint_eq(consumer->consumer.opened_count, 1);
+    test_gate_open(&gate);
+    synchronize_both();
+    tn_lock_acquire(&consumer->lock);
+    tn_share_poll(consumer, UINT32_MAX);
+    tn_lock_release(&consumer->lock);
+    ck_assert_uint_eq(consumer->consumer.opened_count, 0);
+    ck_assert_uint_eq(tn_shares_collect(device), 1);
+    OK(tarn_free(block));
+    close_all();
+}
+
 /* L6: nothing of the stream's is left when the slot is used again. */
 TEST(opened, a_lease_lasts_until_the_producer_s_stream_has_come_there)
 {
@@ -305,9 +330,10 @@ static uint64_t count_left(void)
 {
     struct tn_share share;
     void *block = shared(stream, &share);
+    uint64_t address = open_on(other, &share);
 
-    OK(tn_share_close(consumer, open_on(other, &share), NULL));
     synchronize_both();
+    OK(tn_share_close(consumer, address, NULL));
     OK(tarn_free(block));
     return atomic_load(&device->imports.mapped_count);
 }
