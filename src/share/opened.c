@@ -342,12 +342,14 @@ static void unlink_address(tarn_connection *connection, uint32_t slot)
     *link = connection->consumer.opened[slot].next;
 }
 
-/* An open that its stream did not get. */
+/* An open that its stream did not get: another try may follow, unless somebody has closed the share
+ * meanwhile. The CLOSES lock is held. */
 static void take_back(tarn_connection *connection, uint32_t slot)
 {
     struct tn_opened *opened = &connection->consumer.opened[slot];
 
-    TN_ASSERT(tn_lock_is_held(&connection->lock) && opened->count > 0 && opened->wait_count > 0);
+    TN_ASSERT(tn_lock_is_held(&connection->closes) && tn_lock_is_held(&connection->lock));
+    TN_ASSERT(opened->count > 0 && opened->wait_count > 0);
     opened->count -= 1;
     opened->wait_count -= 1;
     if (opened->count > 0)
@@ -356,7 +358,7 @@ static void take_back(tarn_connection *connection, uint32_t slot)
     (void)!tn_import_block_close(&opened->block);
     tn_import_block_tell(&opened->block);
     if (has_left(connection, slot))
-        end_slot(connection, slot, TN_SLOT_FREE); /* it may be opened again */
+        end_slot(connection, slot, opened->has_closed ? TN_SLOT_RETURNED : TN_SLOT_FREE);
     else
         leave(connection, slot); /* another open was closed meanwhile, on a stream */
 }
@@ -404,9 +406,11 @@ tarn_status tn_share_open(tarn_connection *connection, const struct tn_share *gi
         status =
             tn_handoff_wait(gpu, &connection->handoff, *stream, share->slot, share->generation);
         if (status != TARN_OK) {
+            tn_lock_acquire(&connection->closes);
             tn_lock_acquire(&connection->lock);
             take_back(connection, share->slot);
             tn_lock_release(&connection->lock);
+            tn_lock_release(&connection->closes);
         }
     }
     if (status == TARN_OK)
@@ -467,6 +471,8 @@ static tarn_status close_slot(tarn_connection *connection, const tn_cu_stream *s
     }
     if (stream != NULL)
         status = write_end(connection, *stream, slot, is_kept);
+    if (status == TARN_OK)
+        opened->has_closed = true;
     if (status != TARN_OK) {
         if (opened->is_leaving) {
             link_address(connection, slot);

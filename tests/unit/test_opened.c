@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Shares that are opened and closed by streams. Both ends are in this process. */
+#include "driver/driver.h"
 #include "share/grant.h"
 #include "share/listener.h"
 #include "share/opened.h"
@@ -131,6 +132,47 @@ TEST(opened, a_lease_lasts_until_the_consumer_s_stream_has_begun)
     ck_assert_uint_eq(consumer->consumer.opened_count, 0);
     ck_assert_uint_eq(tn_shares_collect(device), 1);
     OK(tarn_free(block));
+    close_all();
+}
+
+static struct {
+    struct tn_share share;
+    __typeof__(tn_driver_table.cuStreamBatchMemOp) driver;
+} meanwhile;
+
+/* Another thread opens the share and closes it; then the driver refuses the first one's wait. */
+static tn_cu_result open_and_close(tn_cu_stream on, unsigned int count, tn_cu_batch_op *ops,
+                                   unsigned int flags)
+{
+    uint64_t address;
+
+    (void)on;
+    (void)count;
+    (void)ops;
+    (void)flags;
+    tn_driver_table.cuStreamBatchMemOp = meanwhile.driver;
+    OK(tn_share_open(consumer, &meanwhile.share, &other, &address));
+    OK(tn_share_close(consumer, address, NULL));
+    test_gate_open(&gate);
+    synchronize_both();
+    return TN_CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+TEST(opened, a_share_that_was_closed_meanwhile_is_returned)
+{
+    uint64_t address = 7;
+    void *block;
+
+    test_gate_close(&gate, stream);
+    block = shared(stream, &meanwhile.share);
+    meanwhile.driver = tn_driver_table.cuStreamBatchMemOp;
+    tn_driver_table.cuStreamBatchMemOp = open_and_close;
+    ck_assert_int_eq(tn_share_open(consumer, &meanwhile.share, &other, &address),
+                     TARN_ERR_DEVICE_MEMORY);
+    ck_assert_uint_eq(consumer->consumer.opened_count, 0);
+    STATUS(TARN_ERR_STALE, tn_share_open(consumer, &meanwhile.share, &other, &address));
+    OK(tarn_free(block));
+    ck_assert_uint_eq(tn_shares_collect(device), 1);
     close_all();
 }
 
