@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Shares that are opened and closed by streams. Both ends are in this process. */
-#include "driver/driver.h"
 #include "share/grant.h"
 #include "share/listener.h"
 #include "share/opened.h"
 #include "support/gate.h"
+#include "support/words.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -137,7 +137,7 @@ TEST(opened, a_lease_lasts_until_the_consumer_s_stream_has_begun)
 
 static struct {
     struct tn_share share;
-    __typeof__(tn_driver_table.cuStreamBatchMemOp) driver;
+    test_words_call driver;
 } meanwhile;
 
 /* Another thread opens the share and closes it; then the driver refuses the first one's wait. */
@@ -150,7 +150,7 @@ static tn_cu_result open_and_close(tn_cu_stream on, unsigned int count, tn_cu_ba
     (void)count;
     (void)ops;
     (void)flags;
-    tn_driver_table.cuStreamBatchMemOp = meanwhile.driver;
+    (void)test_words_swap(meanwhile.driver);
     OK(tn_share_open(consumer, &meanwhile.share, &other, &address));
     OK(tn_share_close(consumer, address, NULL));
     test_gate_open(&gate);
@@ -165,8 +165,7 @@ TEST(opened, a_share_that_was_closed_meanwhile_is_returned)
 
     test_gate_close(&gate, stream);
     block = shared(stream, &meanwhile.share);
-    meanwhile.driver = tn_driver_table.cuStreamBatchMemOp;
-    tn_driver_table.cuStreamBatchMemOp = open_and_close;
+    meanwhile.driver = test_words_swap(open_and_close);
     ck_assert_int_eq(tn_share_open(consumer, &meanwhile.share, &other, &address),
                      TARN_ERR_DEVICE_MEMORY);
     ck_assert_uint_eq(consumer->consumer.opened_count, 0);
