@@ -5,6 +5,7 @@
 
 #include "api/call.h"
 #include "api/structs.h"
+#include "base/checked.h"
 #include "base/clock.h"
 #include "driver/mapping.h"
 #include "share/channel.h"
@@ -14,7 +15,8 @@
 #include "share/opened.h"
 #include "share/receive.h"
 
-enum { WORD_NS = 100000 }; /* between looks at a word */
+/* Between looks at a word, and for messages, which another thread may take first. */
+enum { WORD_NS = 100000, MESSAGE_NS = 5000000 };
 
 static bool is_listener(tarn_listener *listener)
 {
@@ -348,7 +350,7 @@ static void await(tarn_connection *connection, uint64_t left_ns)
     channel = connection->channel;
     awaits_words = connection->consumer.awaits_words;
     tn_lock_release(&connection->lock);
-    tn_connection_await(channel, awaits_words && left_ns > WORD_NS ? WORD_NS : left_ns);
+    tn_connection_await(channel, tn_min(left_ns, awaits_words ? WORD_NS : MESSAGE_NS));
 }
 
 /* Opens the share, if need be after further messages, for which the call waits. */

@@ -6,6 +6,7 @@
 #include "api/call.h"
 #include "api/structs.h"
 #include "base/checked.h"
+#include "driver/stream.h"
 #include "share/collect.h"
 #include "share/group.h"
 #include "share/growth.h"
@@ -212,8 +213,10 @@ tarn_status tarn_group_abandon(tarn_group *group, tarn_stream stream, uint64_t t
     status = tn_call_enter(&call);
     if (status != TARN_OK)
         return status;
-    tn_group_give_up(group);
-    status = tn_signals_wait(group, stream_of(group, stream), timeout_ns);
+    stream = stream_of(group, stream);
+    if (!tn_stream_is_closed(&group->device->gpu, stream)) /* the wait refuses such a stream */
+        tn_group_give_up(group);
+    status = tn_signals_wait(group, stream, timeout_ns);
     return tn_leave(status == TARN_ERR_PEER_LOST ? TARN_OK : status);
 }
 

@@ -39,7 +39,7 @@ static bool is_over(tarn_symmetric *pool, uint32_t fence)
     return event != NULL && tn_event_query(&pool->group->device->gpu, event) == TN_EVENT_DONE;
 }
 
-/* Looks at each fence once. */
+/* Looks at each fence once, but for those beyond the room. */
 static void fill_ballot(tarn_symmetric *pool, struct ballot *ballot)
 {
     unsigned char done[FENCES_MAX] = {0}; /* 1: yes; 2: no; 0: not asked */
@@ -51,12 +51,15 @@ static void fill_ballot(tarn_symmetric *pool, struct ballot *ballot)
                               .asked = (uint32_t)tn_min(pool->freed_count, ASKED_MAX)};
     for (uint32_t i = 0; i < ballot->asked; i++) {
         uint32_t fence = pool->freed[i].fence;
+        bool idle;
 
-        if (fence >= FENCES_MAX && fence != TN_FENCE_NONE)
-            continue; /* a later collect: fences are used again */
-        if (fence != TN_FENCE_NONE && done[fence] == 0)
+        if (fence < FENCES_MAX && done[fence] == 0)
             done[fence] = is_over(pool, fence) ? 1 : 2;
-        if (fence == TN_FENCE_NONE || done[fence] == 1)
+        if (fence < FENCES_MAX)
+            idle = done[fence] == 1;
+        else
+            idle = fence == TN_FENCE_NONE || is_over(pool, fence);
+        if (idle)
             ballot->idle[i / 8] |= (unsigned char)(1U << i % 8);
     }
 }

@@ -135,7 +135,7 @@ static void finish_waits(const tarn_connection *connection)
     const struct tn_opened *opened = connection->consumer.opened;
 
     for (uint32_t slot = 0; opened != NULL && slot < connection->tables.slot_count; slot++) {
-        if (opened[slot].is_waited_for)
+        if (opened[slot].wait_count > 0)
             tn_handoff_finish(&connection->handoff, slot, opened[slot].generation);
     }
 }

@@ -90,7 +90,8 @@ struct tn_opened {
     uint32_t next;       /* with the same hash; of those that are closed */
     uint32_t writes;     /* that streams were given for the slot (share/handoff.h) */
     bool begins;         /* with a word of a stream of the producer's */
-    bool is_waited_for;  /* a stream of this process may wait for this word */
+    uint32_t wait_count; /* opens whose streams may wait for this word */
+    bool has_closed;     /* by some call */
     bool is_leaving;     /* closed, and streams or graphs have the block still */
     uint64_t count;      /* how often it was opened and not closed */
     uint64_t address;

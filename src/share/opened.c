@@ -110,12 +110,23 @@ static void end_slot(tarn_connection *connection, uint32_t slot, enum tn_slot_st
                           tn_slot_word(opened->generation, state), memory_order_release);
 }
 
+/* Whether streams that wait for the beginning of the lease have gone on, also by its loss. */
+static bool has_begun(const tarn_connection *connection, uint32_t slot)
+{
+    const struct tn_opened *opened = &connection->consumer.opened[slot];
+
+    return opened->wait_count == 0 || connection->state == TN_CONNECTION_GONE ||
+           tn_gpu_is_lost(&connection->device->gpu) ||
+           tn_handoff_is_told(&connection->handoff, TN_HANDOFF_BEGINS, slot, opened->generation);
+}
+
 /* Whether no stream and no graph has the closed slot any more. */
 static bool has_left(const tarn_connection *connection, uint32_t slot)
 {
     struct tn_opened *opened = &connection->consumer.opened[slot];
 
-    return tn_handoff_has_passed(&connection->device->gpu, &connection->handoff, slot,
+    return has_begun(connection, slot) &&
+           tn_handoff_has_passed(&connection->device->gpu, &connection->handoff, slot,
                                  opened->writes) &&
            !tn_import_block_is_kept(&opened->block);
 }
@@ -317,7 +328,7 @@ static tarn_status open_share(tarn_connection *connection, struct tn_share *shar
         status = open_slot(connection, share, on_stream);
     if (status == TARN_OK) {
         opened->count += 1;
-        opened->is_waited_for = opened->begins && (on_stream || opened->is_waited_for);
+        opened->wait_count += opened->begins && on_stream;
     }
     return status;
 }
@@ -331,20 +342,23 @@ static void unlink_address(tarn_connection *connection, uint32_t slot)
     *link = connection->consumer.opened[slot].next;
 }
 
-/* An open that its stream did not get. */
+/* An open that its stream did not get: another try may follow, unless somebody has closed the share
+ * meanwhile. The CLOSES lock is held. */
 static void take_back(tarn_connection *connection, uint32_t slot)
 {
     struct tn_opened *opened = &connection->consumer.opened[slot];
 
-    TN_ASSERT(tn_lock_is_held(&connection->lock) && opened->count > 0);
+    TN_ASSERT(tn_lock_is_held(&connection->closes) && tn_lock_is_held(&connection->lock));
+    TN_ASSERT(opened->count > 0 && opened->wait_count > 0);
     opened->count -= 1;
+    opened->wait_count -= 1;
     if (opened->count > 0)
         return;
     unlink_address(connection, slot);
     (void)!tn_import_block_close(&opened->block);
     tn_import_block_tell(&opened->block);
     if (has_left(connection, slot))
-        end_slot(connection, slot, TN_SLOT_FREE); /* it may be opened again */
+        end_slot(connection, slot, opened->has_closed ? TN_SLOT_RETURNED : TN_SLOT_FREE);
     else
         leave(connection, slot); /* another open was closed meanwhile, on a stream */
 }
@@ -392,9 +406,11 @@ tarn_status tn_share_open(tarn_connection *connection, const struct tn_share *gi
         status =
             tn_handoff_wait(gpu, &connection->handoff, *stream, share->slot, share->generation);
         if (status != TARN_OK) {
+            tn_lock_acquire(&connection->closes);
             tn_lock_acquire(&connection->lock);
             take_back(connection, share->slot);
             tn_lock_release(&connection->lock);
+            tn_lock_release(&connection->closes);
         }
     }
     if (status == TARN_OK)
@@ -455,6 +471,8 @@ static tarn_status close_slot(tarn_connection *connection, const tn_cu_stream *s
     }
     if (stream != NULL)
         status = write_end(connection, *stream, slot, is_kept);
+    if (status == TARN_OK)
+        opened->has_closed = true;
     if (status != TARN_OK) {
         if (opened->is_leaving) {
             link_address(connection, slot);

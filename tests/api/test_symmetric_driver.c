@@ -174,6 +174,29 @@ TEST(calls, a_driver_that_refuses_events)
     OK(tarn_symmetric_free(with.alone, with.block, world.stream));
 }
 
+/* Each stream has a fence of its own. */
+TEST(calls, frees_on_very_many_streams)
+{
+    enum { STREAMS = 1030 };
+    static tn_cu_stream streams[STREAMS];
+    static void *blocks[STREAMS];
+    tarn_symmetric_info info = TARN_SYMMETRIC_INFO_INIT;
+
+    for (int i = 0; i < STREAMS; i++) {
+        streams[i] = test_stream();
+        OK(tarn_symmetric_malloc(with.alone, 512, 0, &blocks[i]));
+    }
+    for (int i = 0; i < STREAMS; i++)
+        OK(tarn_symmetric_free(with.alone, blocks[i], streams[i]));
+    for (int i = 0; i < STREAMS; i++)
+        test_synchronize(streams[i]);
+    OK(tarn_symmetric_collect(with.alone, 0));
+    OK(tarn_symmetric_describe(with.alone, &info));
+    ck_assert_uint_eq(info.pending_count, 0);
+    for (int i = 0; i < STREAMS; i++)
+        test_destroy_stream(streams[i]);
+}
+
 /* What a fence does not say is no yes. */
 TEST(calls, a_driver_that_does_not_answer)
 {

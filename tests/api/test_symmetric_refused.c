@@ -170,6 +170,7 @@ TEST(one, frees_that_are_wrong)
     STATUS(TARN_ERR_WRONG_STATE, tarn_group_wait(with.group, world.stream, 0));
     STATUS(TARN_ERR_WRONG_STATE, tarn_group_abandon(with.group, world.stream, 0));
     test_destroy_graph(test_end_capture(world.stream));
+    OK(tarn_group_meet(with.group, 0)); /* it is not given up */
 }
 
 TEST(one, persistent_blocks_come_back_at_their_address)

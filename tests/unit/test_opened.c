@@ -4,6 +4,7 @@
 #include "share/listener.h"
 #include "share/opened.h"
 #include "support/gate.h"
+#include "support/words.h"
 #include "unit/unit.h"
 
 static tarn_device *device;
@@ -106,6 +107,71 @@ TEST(opened, a_stream_waits_for_the_work_before_the_share)
     test_synchronize(stream);
     ck_assert_uint_eq(tn_shares_collect(device), 1);
     OK(tarn_free(block));
+    close_all();
+}
+
+/* A plain close: the stream that opened the share has yet to read the word of its beginning. */
+TEST(opened, a_lease_lasts_until_the_consumer_s_stream_has_begun)
+{
+    struct tn_share share;
+    void *block;
+
+    test_gate_close(&gate, stream);
+    block = shared(stream, &share);
+    OK(tn_share_close(consumer, open_on(other, &share), NULL));
+    ck_assert_uint_eq(consumer->consumer.opened_count, 1);
+    tn_lock_acquire(&consumer->lock);
+    tn_share_poll(consumer, UINT32_MAX);
+    tn_lock_release(&consumer->lock);
+    ck_assert_uint_eq(consumer->consumer.opened_count, 1);
+    test_gate_open(&gate);
+    synchronize_both();
+    tn_lock_acquire(&consumer->lock);
+    tn_share_poll(consumer, UINT32_MAX);
+    tn_lock_release(&consumer->lock);
+    ck_assert_uint_eq(consumer->consumer.opened_count, 0);
+    ck_assert_uint_eq(tn_shares_collect(device), 1);
+    OK(tarn_free(block));
+    close_all();
+}
+
+static struct {
+    struct tn_share share;
+    test_words_call driver;
+} meanwhile;
+
+/* Another thread opens the share and closes it; then the driver refuses the first one's wait. */
+static tn_cu_result open_and_close(tn_cu_stream on, unsigned int count, tn_cu_batch_op *ops,
+                                   unsigned int flags)
+{
+    uint64_t address;
+
+    (void)on;
+    (void)count;
+    (void)ops;
+    (void)flags;
+    (void)test_words_swap(meanwhile.driver);
+    OK(tn_share_open(consumer, &meanwhile.share, &other, &address));
+    OK(tn_share_close(consumer, address, NULL));
+    test_gate_open(&gate);
+    synchronize_both();
+    return TN_CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+TEST(opened, a_share_that_was_closed_meanwhile_is_returned)
+{
+    uint64_t address = 7;
+    void *block;
+
+    test_gate_close(&gate, stream);
+    block = shared(stream, &meanwhile.share);
+    meanwhile.driver = test_words_swap(open_and_close);
+    ck_assert_int_eq(tn_share_open(consumer, &meanwhile.share, &other, &address),
+                     TARN_ERR_DEVICE_MEMORY);
+    ck_assert_uint_eq(consumer->consumer.opened_count, 0);
+    STATUS(TARN_ERR_STALE, tn_share_open(consumer, &meanwhile.share, &other, &address));
+    OK(tarn_free(block));
+    ck_assert_uint_eq(tn_shares_collect(device), 1);
     close_all();
 }
 
@@ -305,9 +371,10 @@ static uint64_t count_left(void)
 {
     struct tn_share share;
     void *block = shared(stream, &share);
+    uint64_t address = open_on(other, &share);
 
-    OK(tn_share_close(consumer, open_on(other, &share), NULL));
     synchronize_both();
+    OK(tn_share_close(consumer, address, NULL));
     OK(tarn_free(block));
     return atomic_load(&device->imports.mapped_count);
 }

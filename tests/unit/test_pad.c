@@ -3,8 +3,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "driver/driver.h"
 #include "share/pad.h"
+#include "support/words.h"
 #include "support/world.h"
 #include "unit/unit.h"
 
@@ -474,7 +474,7 @@ TEST(on_device, a_cell_without_work_needs_no_end)
 static struct {
     struct tn_lock lock; /* of the pad's records */
     unsigned int calls;
-    __typeof__(tn_driver_table.cuStreamBatchMemOp) driver;
+    test_words_call driver;
 } watched;
 
 /* Another thread could end the wait by now. */
@@ -494,14 +494,13 @@ TEST(on_host, the_records_are_free_while_a_stream_gets_a_wait)
 
     ck_assert_uint_eq(cell.index, 0);
     tn_lock_init(&watched.lock, TN_RANK_SHARES);
-    watched.driver = tn_driver_table.cuStreamBatchMemOp;
-    tn_driver_table.cuStreamBatchMemOp = watch;
+    watched.driver = test_words_swap(watch);
     other->lock = &watched.lock;
     tn_lock_acquire(&watched.lock);
     OK(tn_pad_wait(other, other_stream, cell, 1));
     ck_assert(tn_lock_is_held(&watched.lock));
     tn_lock_release(&watched.lock);
-    tn_driver_table.cuStreamBatchMemOp = watched.driver;
+    (void)test_words_swap(watched.driver);
     ck_assert_uint_eq(watched.calls, 1);
     OK(tn_pad_finish(other, cell, NULL));
 }
