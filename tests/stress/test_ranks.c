@@ -281,8 +281,11 @@ _Noreturn static void be_rank(const struct plan *plan, unsigned int number, int 
     open_rank(&rank);
     MUST(&rank, send(channel, &byte, 1, MSG_NOSIGNAL) == 1);
     MUST(&rank, recv(channel, &byte, 1, 0) == 1);
-    if (work(&rank))
+    if (work(&rank)) {
+        MUST(&rank, send(channel, &byte, 1, MSG_NOSIGNAL) == 1);
+        MUST(&rank, recv(channel, &byte, 1, 0) == 1);
         end_waits(&rank);
+    }
     test_synchronize(rank.helper);
     /* The stream works, and nothing is poisoned. */
     test_set_words(rank.stream, data_of(&rank, number), 7, 1);
@@ -334,9 +337,12 @@ static void let_begin(const struct plan *plan, const struct group *group)
         ck_assert_int_eq(send(group->channels[i], "g", 1, MSG_NOSIGNAL), 1);
 }
 
+/* Survivors end waits when all of them know of the death: a rank that did not would take what it has
+ * copied for the round's. */
 static void kill_victim(const struct plan *plan, const struct group *group)
 {
     pid_t victim = group->pids[plan->victim];
+    char byte;
 
     nap(plan->kill_us);
     ck_assert_int_eq(kill(victim, SIGKILL), 0);
@@ -344,6 +350,14 @@ static void kill_victim(const struct plan *plan, const struct group *group)
     for (unsigned int i = 0; i < plan->ranks; i++) {
         if ((int)i != plan->victim)
             ck_assert_int_eq(send(group->channels[i], "d", 1, MSG_NOSIGNAL), 1);
+    }
+    for (unsigned int i = 0; i < plan->ranks; i++) {
+        if ((int)i != plan->victim)
+            ck_assert_int_eq(recv(group->channels[i], &byte, 1, 0), 1);
+    }
+    for (unsigned int i = 0; i < plan->ranks; i++) {
+        if ((int)i != plan->victim)
+            ck_assert_int_eq(send(group->channels[i], "e", 1, MSG_NOSIGNAL), 1);
     }
 }
 
