@@ -99,7 +99,7 @@ END {
                 pairs += 1
                 if ((name, status) in answered)
                     line = line " " label
-                else if ((name, label) in excused || label == but)
+                else if ((name, label) in excused || label == but || name " " label == but)
                     line = line " (" label ")"
                 else {
                     line = line " [" label "?]"

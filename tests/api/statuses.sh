@@ -3,7 +3,7 @@
 # statuses.sh [--but STATUS] SUITE... -- prints every public function with the statuses that its header documents, and
 # fails when one of them was answered in no suite of tests/api, or another one was. The suites have
 # noted their answers in statuses_<suite>.txt of the current folder (support/status.c). What cannot be
-# provoked stands in statuses.txt with the reason; STATUS cannot in this build. The headers are all public
+# provoked stands in statuses.txt with the reason; STATUS, or "FUNCTION STATUS", cannot in this build. The headers are all public
 # ones that declare functions.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
