@@ -366,6 +366,45 @@ TEST(staging, registered_memory_above_a_piece_is_a_registration_of_its_own)
     ck_assert_uint_eq(mapped(), 0);
 }
 
+/* A registration that is refused, and one that a limit or the host refuses, leave nothing. */
+TEST(staging, a_refused_registration_of_its_own_leaves_nothing)
+{
+    const struct tn_driver *honest = device->gpu.driver;
+    const struct tn_driver lacking =
+        test_lacking_attribute(honest, TN_CU_ATTR_HOST_NUMA_VMM_SUPPORTED);
+    struct tn_staging_block *block = NULL;
+    tarn_pool *pool;
+    uint64_t charged;
+    uint64_t nth = 0;
+    tarn_status status;
+
+    device->gpu.driver = &lacking;
+    OK(tn_device_host_pool(device, TN_HOST_STAGING, &pool));
+    device->gpu.driver = honest;
+    charged = atomic_load(&device->host.budget.charged_bytes);
+    sim.plan_fault("cuMemHostRegister", 1, 1, TN_CUDA_ERROR_OUT_OF_MEMORY);
+    STATUS(TARN_ERR_HOST_MEMORY, tn_staging_take(pool, 33 * MIB, &block));
+    sim.plan_fault("cuMemHostRegister", 1, 0, TN_CUDA_ERROR_UNKNOWN);
+    STATUS(TARN_ERR_DRIVER, tn_staging_take(pool, 33 * MIB, &block));
+    (void)sim.clear_fault(NULL);
+    do {
+        ck_assert_ptr_null(block);
+        ck_assert_uint_eq(atomic_load(&device->host.budget.charged_bytes), charged);
+        ck_assert_uint_eq(test_ledger().host_registrations, 0);
+        ck_assert_uint_eq(mapped(), 0);
+        ck_assert_uint_eq(atomic_load(&device->host.staging.used_bytes), 0);
+        nth += 1;
+        (void)tn_host_plan_fault(nth, false);
+        status = tn_staging_take(pool, 33 * MIB, &block);
+        (void)tn_host_plan_fault(0, false);
+    } while (status == TARN_ERR_HOST_MEMORY);
+    OK(status);
+    ck_assert_uint_gt(nth, 1);
+    tn_staging_give(device, block, NULL);
+    ck_assert_uint_eq(test_ledger().host_registrations, 0);
+    ck_assert_uint_eq(atomic_load(&device->host.budget.charged_bytes), charged);
+}
+
 TEST(staging, nobody_else_allocates_from_the_pool)
 {
     struct tn_staging_block *block = take(MIB);
