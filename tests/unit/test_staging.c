@@ -366,7 +366,7 @@ TEST(staging, registered_memory_above_a_piece_is_a_registration_of_its_own)
     ck_assert_uint_eq(mapped(), 0);
 }
 
-/* A registration that is refused, and one that a limit or the host refuses, leave nothing. */
+/* Whether the driver refuses the registration, or the host its records. */
 TEST(staging, a_refused_registration_of_its_own_leaves_nothing)
 {
     const struct tn_driver *honest = device->gpu.driver;
